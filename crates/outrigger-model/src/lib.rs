@@ -1,0 +1,38 @@
+//! The words between an agent and a language model: messages, tool declarations, streamed events.
+//!
+//! One small trait, [`Model`], and the plain data that goes in and comes out. Nothing here knows a
+//! provider, a wire format, MCP or a terminal; that is what lets the agent, the providers and the
+//! local model meet without depending on each other.
+
+mod error;
+mod message;
+mod stream;
+
+pub use error::{ModelError, ModelErrorKind};
+pub use message::{AssistantTurn, Message, ModelRequest, Part, ToolCall, ToolDeclaration, ToolResultMessage};
+pub use stream::{ModelEvent, ModelStream, StopReason, Usage};
+
+/// What a model can take, as far as it is known.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct ModelLimits {
+    /// Tokens of prompt and answer together.
+    pub context_tokens: u64,
+    /// Whether image parts reach the model as images. Elsewhere they must be described in words.
+    pub sees_images: bool,
+}
+
+/// A language model that can be asked for one turn.
+///
+/// Dropping the returned stream cancels the request. Implementations retry what is safe to retry
+/// *before* the first event was yielded (connection refused, 429, 5xx), never after.
+#[async_trait::async_trait]
+pub trait Model: Send + Sync {
+    /// `provider:name`, as a person would write it after `--model`.
+    fn id(&self) -> &str;
+
+    /// What the model can take.
+    fn limits(&self) -> ModelLimits;
+
+    /// Starts one turn. The stream ends with exactly one [`ModelEvent::Finished`], or with an error.
+    async fn stream(&self, request: ModelRequest) -> Result<ModelStream, ModelError>;
+}
