@@ -1,0 +1,174 @@
+//! What a connection needs to know before it starts. Everything is resolved here: no variable is
+//! left to expand, no path is relative, no default is looked up elsewhere.
+
+use std::collections::BTreeMap;
+use std::fmt;
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::time::Duration;
+
+use futures::future::BoxFuture;
+use tokio::io::DuplexStream;
+use url::Url;
+
+use crate::ServerName;
+
+/// One server, ready to be connected to.
+#[derive(Debug, Clone)]
+pub struct ServerSpec {
+    /// Its configured name.
+    pub name: ServerName,
+    /// How to reach it.
+    pub transport: TransportSpec,
+    /// Which protocol eras to try.
+    pub protocol: Protocol,
+    /// How long each stage may take.
+    pub deadlines: Deadlines,
+    /// How much it may send.
+    pub limits: Limits,
+}
+
+/// How a server is reached.
+#[derive(Debug, Clone)]
+pub enum TransportSpec {
+    /// A child process, spoken to over its standard input and output.
+    Stdio(StdioSpec),
+    /// Streamable HTTP.
+    Http(HttpSpec),
+    /// A server in this process, over a pipe.
+    InProcess(InProcessSpec),
+}
+
+/// A child process.
+#[derive(Clone)]
+pub struct StdioSpec {
+    /// The program: an absolute path, or a name to look up in `PATH` of [`StdioSpec::env`].
+    pub command: String,
+    /// Its arguments, passed as they are; no shell is involved.
+    pub args: Vec<String>,
+    /// Its whole environment; nothing is inherited.
+    pub env: BTreeMap<String, String>,
+    /// Its working folder, absolute.
+    pub cwd: PathBuf,
+    /// How messages are framed.
+    pub framing: Framing,
+}
+
+/// A Streamable HTTP endpoint.
+#[derive(Clone)]
+pub struct HttpSpec {
+    /// The endpoint.
+    pub url: Url,
+    /// Headers sent with every request to that origin, and to no other. Values may be secret.
+    pub headers: Vec<(String, String)>,
+}
+
+/// A server in this process.
+#[derive(Clone)]
+pub struct InProcessSpec(pub Arc<dyn ServePipe>);
+
+/// Something that can serve MCP over a pipe.
+pub trait ServePipe: Send + Sync {
+    /// Serves until the other end of the pipe is closed.
+    fn serve(&self, pipe: DuplexStream) -> BoxFuture<'static, ()>;
+}
+
+/// How messages are framed on a byte stream.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum Framing {
+    /// Decided by the first bytes received; newline until then.
+    #[default]
+    Auto,
+    /// One JSON text a line (MCP, "stdio").
+    Newline,
+    /// `Content-Length: N`, an empty line, N bytes, as in the Language Server Protocol.
+    ContentLength,
+}
+
+/// Which protocol eras to try.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum Protocol {
+    /// Modern first, anything but a modern answer means legacy.
+    #[default]
+    Auto,
+    /// `server/discover` and per-request metadata only (2026-07-28 and later).
+    Modern,
+    /// `initialize` only (2025-11-25 and earlier).
+    Legacy,
+}
+
+/// How long each stage may take.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Deadlines {
+    /// From the first byte to a server that is ready to list. Covers probing and a second start.
+    pub start: Duration,
+    /// For the answer to `server/discover` before `initialize` is tried as well.
+    pub probe: Duration,
+    /// For all pages of one listing.
+    pub list: Duration,
+    /// For one call; progress extends it.
+    pub call: Duration,
+    /// For one call, whatever its progress.
+    pub call_hard: Duration,
+    /// For closing, all steps together.
+    pub close: Duration,
+}
+
+impl Default for Deadlines {
+    fn default() -> Self {
+        Self {
+            start: Duration::from_secs(30),
+            probe: Duration::from_secs(5),
+            list: Duration::from_secs(30),
+            call: Duration::from_secs(60),
+            call_hard: Duration::from_secs(600),
+            close: Duration::from_secs(5),
+        }
+    }
+}
+
+/// How much a server may send.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Limits {
+    /// Bytes of one message.
+    pub frame_bytes: usize,
+    /// Nesting of one message's JSON.
+    pub depth: usize,
+    /// Tools of one server.
+    pub tools: usize,
+    /// Pages of one listing.
+    pub pages: usize,
+    /// Calls under way at one time; further ones wait.
+    pub concurrent_calls: usize,
+}
+
+impl Default for Limits {
+    fn default() -> Self {
+        Self { frame_bytes: 64 << 20, depth: 128, tools: 5000, pages: 500, concurrent_calls: 16 }
+    }
+}
+
+impl fmt::Debug for StdioSpec {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("StdioSpec")
+            .field("command", &self.command)
+            .field("args", &self.args)
+            .field("env", &self.env.keys().collect::<Vec<_>>())
+            .field("cwd", &self.cwd)
+            .field("framing", &self.framing)
+            .finish()
+    }
+}
+
+impl fmt::Debug for HttpSpec {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let names: Vec<_> = self.headers.iter().map(|(name, _)| name).collect();
+        f.debug_struct("HttpSpec").field("url", &self.url.as_str()).field("headers", &names).finish()
+    }
+}
+
+impl fmt::Debug for InProcessSpec {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("InProcessSpec")
+    }
+}
