@@ -90,6 +90,16 @@ pub enum ListError {
         /// The server's words.
         message: String,
     },
+    /// An HTTP answer that is not MCP.
+    #[error("{message}")]
+    Http {
+        /// The method.
+        method: &'static str,
+        /// The HTTP status.
+        status: u16,
+        /// Status, content type and the first words of the body.
+        message: String,
+    },
     /// An answer that is not a listing.
     #[error("the answer to `{method}` cannot be used: {reason}")]
     Malformed {
@@ -115,6 +125,17 @@ pub enum CallError {
         message: String,
         /// The error's `data`, as it came.
         data: Option<Box<RawValue>>,
+    },
+    /// Answered with an HTTP status instead of a result.
+    #[error("{message}")]
+    Http {
+        /// The HTTP status.
+        status: u16,
+        /// The status says that the call was turned away before it ran (401, 403, 404, 405, 413,
+        /// 429 …). Otherwise its effect is unknown.
+        refused: bool,
+        /// Status, content type and the first words of the body.
+        message: String,
     },
     /// Sent, and no answer in time. The server was told to cancel.
     #[error("no answer within {}", Seconds(*after))]
