@@ -53,8 +53,8 @@ impl Launch {
     /// Starts the process with pipes for stdin, stdout and stderr. Must be called within a tokio
     /// runtime; takes about as long as starting a process and never waits for the program itself.
     pub fn spawn(self) -> Result<Child, SpawnError> {
-        let resolved = lookup::resolve(&self)?;
-        start::start(self, resolved)
+        let program = lookup::resolve(&self)?;
+        start::start(&self, program)
     }
 }
 
@@ -113,7 +113,18 @@ pub enum SpawnError {
         /// The program as it was asked for.
         program: String,
     },
-    /// The operating system refused.
+    /// The operating system refused to execute it. Under a supervisor this comes as
+    /// [`ExitReport::not_started`](crate::ExitReport::not_started) instead.
+    #[error("cannot start `{program}`: {reason}")]
+    Refused {
+        /// The program as it was asked for.
+        program: String,
+        /// What the operating system said, and what it means.
+        reason: String,
+        /// What the operating system said.
+        source: std::io::Error,
+    },
+    /// The pipes or the lifeline could not be made (too many open files, no memory).
     #[error("cannot start `{program}`: {source}")]
     Io {
         /// The program as it was asked for.

@@ -10,27 +10,32 @@ use std::path::{Path, PathBuf};
 
 use crate::launch::{Launch, SpawnError};
 
-/// A program that was there and executable when it was looked at.
-#[derive(Debug, PartialEq, Eq)]
-pub(crate) struct Resolved {
-    pub(crate) program: PathBuf,
-}
-
-/// Checks folder, arguments and variables, then finds the program.
-pub(crate) fn resolve(launch: &Launch) -> Result<Resolved, SpawnError> {
+/// Checks folder, arguments and variables, then finds a program that is there and executable at
+/// this moment.
+pub(crate) fn resolve(launch: &Launch) -> Result<PathBuf, SpawnError> {
     check_text(launch)?;
     check_cwd(launch)?;
-    let program = if is_path(&launch.program) {
-        one_path(launch)?
+    if is_path(&launch.program) {
+        one_path(launch)
     } else {
-        search_path(launch)?
-    };
-    Ok(Resolved { program })
+        search_path(launch)
+    }
 }
 
 /// Whether `program` names a file rather than something to look up in `PATH`.
 pub(crate) fn is_path(program: &str) -> bool {
     program.chars().any(std::path::is_separator)
+}
+
+/// What to say when the operating system refuses a program that was found.
+pub(crate) fn why_refused(error: &std::io::Error, program: &Path) -> String {
+    if error.kind() == std::io::ErrorKind::NotFound && program.exists() {
+        return format!(
+            "{error}; the file is there, so the loader that it asks for is not: was it built for \
+             another system?"
+        );
+    }
+    error.to_string()
 }
 
 fn check_text(launch: &Launch) -> Result<(), SpawnError> {
@@ -223,6 +228,7 @@ fn missing_interpreter(path: &Path) -> Option<String> {
 }
 
 #[cfg(all(test, unix))]
+#[allow(clippy::unwrap_used, reason = "tests")]
 mod tests {
     use super::*;
     use std::os::unix::fs::PermissionsExt;
@@ -237,7 +243,7 @@ mod tests {
     fn launch(program: &str, path: &str, cwd: &Path) -> Launch {
         let mut launch = Launch::new(program, [""; 0]);
         launch.env.insert("PATH".to_owned(), path.to_owned());
-        launch.cwd = cwd.to_owned();
+        cwd.clone_into(&mut launch.cwd);
         launch
     }
 
@@ -254,7 +260,7 @@ mod tests {
         file(&one, "tool", "", 0o644);
         let right = file(&two, "tool", "#!/bin/sh\n", 0o755);
         let found = resolve(&launch("tool", "one:two", folder.path())).unwrap();
-        assert_eq!(found.program, right);
+        assert_eq!(found, right);
 
         let only_one = refused(&launch("tool", "one", folder.path()));
         assert!(only_one.contains("one/tool` cannot be executed: this user may not"));
@@ -267,7 +273,7 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let tool = file(folder.path(), "tool", "", 0o755);
         let found = resolve(&launch("tool", "/nowhere:", folder.path())).unwrap();
-        assert_eq!(found.program, tool);
+        assert_eq!(found, tool);
     }
 
     #[test]
@@ -277,7 +283,7 @@ mod tests {
         let tool = file(folder.path(), "bin/tool", "", 0o755);
         let found = resolve(&launch("./bin/tool", "/bin", folder.path())).unwrap();
         assert_eq!(
-            fs::canonicalize(found.program).unwrap(),
+            fs::canonicalize(found).unwrap(),
             tool.canonicalize().unwrap()
         );
     }

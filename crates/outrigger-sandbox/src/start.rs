@@ -3,6 +3,7 @@
 //! Promises: the process is in a process group of its own, so Ctrl-C goes to the host only, and
 //! gets exactly the three pipes. Leaves out: what a supervisor does (`supervisor`, `tether`).
 
+use std::path::{Path, PathBuf};
 use std::sync::atomic::AtomicU32;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
@@ -14,7 +15,7 @@ use tokio::task::JoinSet;
 use crate::child::Hold;
 use crate::group::Group;
 use crate::launch::{Launch, SpawnError};
-use crate::lookup::Resolved;
+use crate::lookup;
 use crate::{Child, Ending, ExitReport, StderrRing};
 
 /// How long the exit of a server is held back for its last words on stderr. Normally they are
@@ -22,21 +23,21 @@ use crate::{Child, Ending, ExitReport, StderrRing};
 const LAST_WORDS: Duration = Duration::from_millis(250);
 
 /// Starts `launch` with or without a supervisor.
-pub(crate) fn start(launch: Launch, resolved: Resolved) -> Result<Child, SpawnError> {
+pub(crate) fn start(launch: &Launch, program: PathBuf) -> Result<Child, SpawnError> {
     if tokio::runtime::Handle::try_current().is_err() {
         return Err(SpawnError::NoRuntime {
-            program: launch.program,
+            program: launch.program.clone(),
         });
     }
     #[cfg(target_os = "linux")]
     if let Some(supervisor) = &launch.supervisor {
-        return crate::tether::start(&launch, resolved, supervisor);
+        return crate::tether::start(launch, program, supervisor);
     }
-    start_directly(launch, resolved)
+    start_directly(launch, &program)
 }
 
-fn start_directly(launch: Launch, resolved: Resolved) -> Result<Child, SpawnError> {
-    let mut command = command(resolved.program.as_os_str());
+fn start_directly(launch: &Launch, program: &Path) -> Result<Child, SpawnError> {
+    let mut command = command(program.as_os_str());
     command
         .args(&launch.args)
         .envs(&launch.env)
@@ -44,8 +45,9 @@ fn start_directly(launch: Launch, resolved: Resolved) -> Result<Child, SpawnErro
     if cfg!(not(unix)) {
         command.kill_on_drop(true);
     }
-    let mut process = command.spawn().map_err(|source| SpawnError::Io {
+    let mut process = command.spawn().map_err(|source| SpawnError::Refused {
         program: launch.program.clone(),
+        reason: lookup::why_refused(&source, program),
         source,
     })?;
     let pid = process.id().unwrap_or_default();

@@ -20,7 +20,6 @@ use tokio::net::UnixStream;
 
 use crate::child::Hold;
 use crate::launch::{Launch, SpawnError};
-use crate::lookup::Resolved;
 use crate::start::{self, Watcher};
 use crate::wire::{Job, Order, Status};
 use crate::{Child, ExitReport, tree};
@@ -60,7 +59,7 @@ impl Tether {
 /// Starts `launch` under `supervisor` (its program and leading arguments).
 pub(crate) fn start(
     launch: &Launch,
-    resolved: Resolved,
+    resolved: PathBuf,
     supervisor: &[OsString],
 ) -> Result<Child, SpawnError> {
     let io = |source| SpawnError::Io {
@@ -110,9 +109,9 @@ fn label(program: &str) -> &OsStr {
 }
 
 /// The job in an anonymous file, which only those who inherit its descriptor can read.
-fn write_job(launch: &Launch, resolved: Resolved) -> std::io::Result<File> {
+fn write_job(launch: &Launch, resolved: PathBuf) -> std::io::Result<File> {
     let job = Job {
-        program: resolved.program,
+        program: resolved,
         cwd: launch.cwd.clone(),
         args: launch.args.iter().map(OsString::from).collect(),
         env: launch

@@ -112,6 +112,7 @@ fn descendants(root: Pid, all: &[Seen]) -> Vec<Seen> {
 }
 
 #[cfg(test)]
+#[allow(clippy::unwrap_used, reason = "tests")]
 mod tests {
     use super::*;
 

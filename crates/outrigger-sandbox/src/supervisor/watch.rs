@@ -15,7 +15,7 @@ use rustix::process::{Pid, Signal, WaitOptions};
 
 use super::SuperviseError;
 use crate::wire::{Job, Order, Status};
-use crate::{ExitReport, kernel, tree};
+use crate::{ExitReport, kernel, lookup, tree};
 
 /// Between TERM and KILL when nobody asked for either: the host is gone, or the server is and has
 /// left something behind.
@@ -49,7 +49,8 @@ pub(super) fn supervise(lifeline: RawFd, job: RawFd) -> Result<ExitCode, Supervi
             (Some(pid), Stage::Serving)
         }
         Err(error) => {
-            host.tell(&Status::Ended(ExitReport::not_started(error.to_string())));
+            let reason = lookup::why_refused(&error, &job.program);
+            host.tell(&Status::Ended(ExitReport::not_started(reason)));
             return Ok(ExitCode::from(127));
         }
     };
