@@ -8,6 +8,8 @@ use serde_json::value::RawValue;
 
 use crate::RunId;
 
+mod read;
+
 /// Version of this vocabulary, written with every event.
 pub const VERSION: u32 = 1;
 
@@ -27,8 +29,10 @@ pub struct Recorded {
 }
 
 /// What can happen. Calls are numbered within their run, from 1; turns too.
+///
+/// Read with `serde_json` only: JSON values keep their exact text.
 #[derive(Debug, Clone, Serialize, Deserialize)]
-#[serde(tag = "type", rename_all = "snake_case")]
+#[serde(tag = "type", rename_all = "snake_case", remote = "Self")]
 pub enum Event {
     /// A run began; always the first event.
     RunStarted {
@@ -269,6 +273,15 @@ pub enum RunStatus {
 }
 
 impl OutcomeKind {
+    /// All there are.
+    pub(crate) const ALL: [Self; 5] = [
+        Self::Completed,
+        Self::Rejected,
+        Self::NotSent,
+        Self::Unknown,
+        Self::Violated,
+    ];
+
     /// The word that is stored and shown.
     pub fn as_str(self) -> &'static str {
         match self {
@@ -282,6 +295,15 @@ impl OutcomeKind {
 }
 
 impl RunStatus {
+    /// All there are.
+    pub(crate) const ALL: [Self; 5] = [
+        Self::Done,
+        Self::Failed,
+        Self::Limited,
+        Self::Refused,
+        Self::Interrupted,
+    ];
+
     /// The word that is stored and shown.
     pub fn as_str(self) -> &'static str {
         match self {

@@ -1,139 +1,225 @@
-//! The file of all runs. (Skeleton: the signatures that other crates build on.)
-#![allow(clippy::todo, clippy::unused_async, unused_variables, reason = "skeleton, replaced in the next commits")]
+//! The file of all runs: opening it, beginning runs, reading, closing.
 
+use std::fmt;
 use std::path::{Path, PathBuf};
+use std::sync::mpsc;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::thread;
+use std::time::Duration;
 
-use jiff::Timestamp;
-use serde::Serialize;
+use tokio::sync::{oneshot, watch};
 
-use crate::{Event, OutcomeKind, Recorded, Run, RunId, RunOptions, RunStatus, Tokens};
+use crate::host::Hosts;
+use crate::read::{self, CallLine, RunSummary};
+use crate::recovery::recover;
+use crate::schema::{self, make_folder};
+use crate::writer::{Command, Meter, Writer};
+use crate::{Event, JournalError, Misplaced, Recorded, Run, RunId, RunOptions};
 
-/// Why the journal could not be used; every variant names the file.
-#[derive(Debug, Clone, thiserror::Error)]
-pub enum JournalError {
-    /// The folder or file cannot be made, opened, read or written.
-    #[error("the journal `{}` cannot be used: {reason}", path.display())]
-    Unusable {
-        /// The file.
-        path: PathBuf,
-        /// What the system said.
-        reason: String,
-    },
-    /// No room is left on its disk.
-    #[error("no room is left on the disk of the journal `{}`", path.display())]
-    DiskFull {
-        /// The file.
-        path: PathBuf,
-    },
-    /// It was written by a newer version.
-    #[error("the journal `{}` has format {found}; this version reads up to {known}", path.display())]
-    TooNew {
-        /// The file.
-        path: PathBuf,
-        /// Its format.
-        found: u32,
-        /// The newest format known here.
-        known: u32,
-    },
-    /// It is not a journal, or damaged.
-    #[error("`{}` is not a usable journal: {reason}", path.display())]
-    Corrupt {
-        /// The file.
-        path: PathBuf,
-        /// What was found.
-        reason: String,
-    },
-}
+/// Bytes that may wait for the disk; then durable events wait and others break off their run.
+const QUEUE_LIMIT: u64 = 64 << 20;
 
-/// A journal file; clones share it.
+/// A journal file; clones share it. Several processes can use one file at once.
+///
+/// Beside the file lie those of SQLite (`-wal`, `-shm`) and a folder `-hosts`, whose locks tell
+/// which processes are alive; it must not be removed while one is.
 #[derive(Clone)]
-pub struct Journal {}
-
-/// One line of `outrigger runs`.
-#[derive(Debug, Clone, Serialize)]
-pub struct RunSummary {
-    /// Its name.
-    pub id: RunId,
-    /// When it began.
-    pub started: Timestamp,
-    /// When it ended; `None` while it goes on, or when the host was stopped.
-    pub ended: Option<Timestamp>,
-    /// `ask`, `call`, …
-    pub command: String,
-    /// The question, where there was one.
-    pub question: Option<String>,
-    /// The model, where there was one.
-    pub model: Option<String>,
-    /// The folder.
-    pub workspace: String,
-    /// How it ended.
-    pub status: Option<RunStatus>,
-    /// Calls proposed.
-    pub calls: u64,
-    /// Calls whose outcome is unknown.
-    pub unknown: u64,
-    /// Tokens of all turns.
-    pub usage: Tokens,
+pub struct Journal {
+    shared: Arc<Shared>,
 }
 
-/// One line of the ledger of calls.
-#[derive(Debug, Clone, Serialize)]
-pub struct CallLine {
-    /// Its run.
-    pub run: RunId,
-    /// Number within the run.
-    pub call: u32,
-    /// Model-facing name.
-    pub tool: String,
-    /// Configured name of the server; `None` when the tool was not found.
-    pub server: Option<String>,
-    /// Arguments: those sent, else those proposed.
-    pub arguments: String,
-    /// Whether an intent was written.
-    pub sent: bool,
-    /// How it ended; `None` for an intent without an end (the host was stopped): unknown.
-    pub outcome: Option<OutcomeKind>,
-    /// One line for a person.
-    pub summary: String,
-    /// Milliseconds from sending to the end.
-    pub took_ms: u64,
-    /// When it was proposed.
-    pub at: Timestamp,
+/// What the handles of one open journal share.
+pub(crate) struct Shared {
+    pub(crate) path: PathBuf,
+    pub(crate) meter: Arc<Meter>,
+    /// `None` once closed.
+    commands: Mutex<Option<mpsc::Sender<Command>>>,
+    closed: watch::Receiver<Option<Result<(), JournalError>>>,
+}
+
+/// What tests make smaller.
+pub(crate) struct Settings {
+    pub(crate) queue_limit: u64,
+    pub(crate) patience: Duration,
+    /// Largest size of the database, in pages.
+    pub(crate) max_pages: Option<u32>,
+}
+
+impl Default for Settings {
+    fn default() -> Self {
+        Self {
+            queue_limit: QUEUE_LIMIT,
+            patience: schema::PATIENCE,
+            max_pages: None,
+        }
+    }
 }
 
 impl Journal {
     /// Opens, makes or migrates the file, with its folder (mode 0700; file 0600).
+    ///
+    /// Calls that a host left open when it was stopped get their end here: unknown where an intent
+    /// was written, not sent otherwise. Runs of processes that live are not touched. Blocks for up
+    /// to 10 seconds where other processes hold the file.
     pub fn open(path: &Path) -> Result<Self, JournalError> {
-        todo!()
+        Self::open_with(path, &Settings::default())
     }
 
-    /// Begins a run; `started` must be [`Event::RunStarted`].
+    pub(crate) fn open_with(path: &Path, settings: &Settings) -> Result<Self, JournalError> {
+        if let Some(folder) = path.parent() {
+            make_folder(folder).map_err(|error| JournalError::io(path, &error))?;
+        }
+        let hosts = Hosts::of(path);
+        let opening = hosts.opening(settings.patience)?;
+        let mut connection = schema::open_writer(path, settings.patience)?;
+        let host = hosts.register()?;
+        recover(&mut connection, path, &hosts)?;
+        hosts.sweep();
+        drop(opening);
+        if let Some(pages) = settings.max_pages {
+            connection
+                .pragma_update(None, "max_page_count", pages)
+                .map_err(|error| JournalError::sqlite(path, &error))?;
+        }
+        let meter = Arc::new(Meter::new(settings.queue_limit));
+        let (commands, queue) = mpsc::channel();
+        let (closed, was_closed) = watch::channel(None);
+        let writer = Writer {
+            path: path.to_path_buf(),
+            connection,
+            host,
+            meter: Arc::clone(&meter),
+            closed,
+        };
+        thread::Builder::new()
+            .name("journal".to_owned())
+            .spawn(move || writer.run(&queue))
+            .map_err(|error| JournalError::io(path, &error))?;
+        let commands = Mutex::new(Some(commands));
+        let shared = Shared {
+            path: path.to_path_buf(),
+            meter,
+            commands,
+            closed: was_closed,
+        };
+        Ok(Self {
+            shared: Arc::new(shared),
+        })
+    }
+
+    /// The file.
+    pub fn path(&self) -> &Path {
+        &self.shared.path
+    }
+
+    /// How many transactions this handle and its clones have written: fewer than durable events
+    /// when those came together.
+    pub fn commits(&self) -> u64 {
+        self.shared.meter.commits()
+    }
+
+    /// Begins a run; `started` must be [`Event::RunStarted`]. Returns when that is on disk.
     pub async fn begin(&self, started: Event, options: RunOptions) -> Result<Run, JournalError> {
-        todo!()
+        Run::begin(Arc::clone(&self.shared), started, options).await
     }
 
     /// The latest runs, newest first.
     pub async fn runs(&self, limit: u32) -> Result<Vec<RunSummary>, JournalError> {
-        todo!()
+        self.read(move |reader| reader.runs(limit)).await
     }
 
-    /// One run by its name or an unambiguous beginning of it; `None` when there is none.
+    /// One run by its name, an unambiguous beginning of it, or its last part alone; `None` when
+    /// there is none, [`JournalError::Ambiguous`] when there are several.
     pub async fn find(&self, name: &str) -> Result<Option<RunSummary>, JournalError> {
-        todo!()
+        let name = name.trim().to_ascii_lowercase();
+        self.read(move |reader| reader.find(&name)).await
     }
 
     /// All events of a run, in order.
     pub async fn events(&self, run: &RunId) -> Result<Vec<Recorded>, JournalError> {
-        todo!()
+        let run = run.clone();
+        self.read(move |reader| reader.events(&run)).await
     }
 
     /// The ledger lines of a run, in order.
     pub async fn calls(&self, run: &RunId) -> Result<Vec<CallLine>, JournalError> {
-        todo!()
+        let run = run.clone();
+        self.read(move |reader| reader.calls(&run)).await
     }
 
     /// Waits until everything recorded so far is on disk, then ends the writer. Idempotent.
+    /// Reading stays possible.
     pub async fn close(&self) -> Result<(), JournalError> {
-        todo!()
+        drop(
+            self.shared
+                .commands
+                .lock()
+                .unwrap_or_else(PoisonError::into_inner)
+                .take(),
+        );
+        let mut closed = self.shared.closed.clone();
+        let result = closed
+            .wait_for(Option::is_some)
+            .await
+            .map(|result| result.clone());
+        result
+            .ok()
+            .flatten()
+            .unwrap_or_else(|| Err(self.shared.closed()))
+    }
+
+    /// Reads on a connection of its own, away from the runtime.
+    async fn read<T: Send + 'static>(
+        &self,
+        reading: impl FnOnce(&read::Reader) -> Result<T, JournalError> + Send + 'static,
+    ) -> Result<T, JournalError> {
+        let path = self.shared.path.clone();
+        let read = tokio::task::spawn_blocking(move || reading(&read::Reader::open(&path)?)).await;
+        read.unwrap_or_else(|error| {
+            Err(JournalError::Unusable {
+                path: self.shared.path.clone(),
+                reason: error.to_string(),
+            })
+        })
+    }
+}
+
+impl fmt::Debug for Journal {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Journal")
+            .field("path", &self.shared.path)
+            .finish_non_exhaustive()
+    }
+}
+
+impl Shared {
+    /// Queues a command; false once closed.
+    pub(crate) fn send(&self, command: Command) -> bool {
+        let commands = self.commands.lock().unwrap_or_else(PoisonError::into_inner);
+        commands
+            .as_ref()
+            .is_some_and(|commands| commands.send(command).is_ok())
+    }
+
+    /// Waits until everything queued so far is on disk.
+    pub(crate) async fn flush(&self) -> Result<(), JournalError> {
+        let (answer, answered) = oneshot::channel();
+        if !self.send(Command::Flush(answer)) {
+            return Err(self.closed());
+        }
+        answered.await.unwrap_or_else(|_| Err(self.closed()))
+    }
+
+    pub(crate) fn closed(&self) -> JournalError {
+        JournalError::Closed {
+            path: self.path.clone(),
+        }
+    }
+
+    pub(crate) fn refused(&self, reason: Misplaced) -> JournalError {
+        JournalError::Refused {
+            path: self.path.clone(),
+            reason,
+        }
     }
 }

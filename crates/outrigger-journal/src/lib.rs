@@ -4,10 +4,25 @@
 //! what must be on disk before something happens goes through [`Run::record_durable`]. Nothing here
 //! knows MCP or models.
 
+mod error;
 mod event;
+mod host;
 mod journal;
+mod ledger;
+mod order;
+mod read;
+mod recovery;
+mod redact;
 mod run;
+mod run_id;
+mod schema;
+mod writer;
 
+pub use error::JournalError;
 pub use event::{DecidedBy, Event, OutcomeKind, Recorded, RunStatus, Tokens, VERSION};
-pub use journal::{CallLine, Journal, JournalError, RunSummary};
-pub use run::{InvalidRunId, Observer, Run, RunId, RunOptions};
+pub use journal::Journal;
+pub use order::Misplaced;
+pub use read::{CallLine, RunSummary};
+pub use redact::{REDACTED, Redactor, SHORTEST_SECRET};
+pub use run::{Observer, Run, RunOptions};
+pub use run_id::{InvalidRunId, RunId};

@@ -1,37 +1,26 @@
-//! One run being recorded. (Skeleton: the signatures that other crates build on.)
-#![allow(clippy::todo, clippy::unused_async, unused_variables, reason = "skeleton, replaced in the next commits")]
+//! One run being recorded: redaction, order, observers, then the writer's queue.
 
 use std::fmt;
-use std::str::FromStr;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, PoisonError};
 
-use serde::{Deserialize, Serialize};
+use jiff::Timestamp;
+use tokio::sync::oneshot;
 
-use crate::{Event, JournalError, Recorded};
+use crate::journal::Shared;
+use crate::ledger::{Change, Start};
+use crate::order::Order;
+use crate::redact::Redactor;
+use crate::writer::{Begin, Command, Line, Recording};
+use crate::{Event, JournalError, Misplaced, Recorded, RunId, VERSION};
 
-/// Name of a run: `20261130-094210-3f9a`, sortable by time.
-#[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
-pub struct RunId(String);
+/// How often a taken name is replaced by one with other digits; there are 65,536 a second.
+const NAMES_TRIED: u32 = 64;
 
-/// Not the name of a run.
-#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[error("`{0}` is not the name of a run")]
-pub struct InvalidRunId(pub String);
+/// Bytes of memory that a queued event takes beside its text, roughly.
+const OVERHEAD: usize = 256;
 
-impl FromStr for RunId {
-    type Err = InvalidRunId;
-    fn from_str(text: &str) -> Result<Self, InvalidRunId> {
-        todo!()
-    }
-}
-
-impl fmt::Display for RunId {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(&self.0)
-    }
-}
-
-/// Sees each event as it is recorded, in order, on the recording thread of control; must be quick.
+/// Sees each event as it is recorded, in order, on the recording thread of control; must be quick,
+/// and must not record into the run it observes.
 pub trait Observer: Send + Sync {
     /// One event.
     fn observe(&self, event: &Recorded);
@@ -42,33 +31,304 @@ pub trait Observer: Send + Sync {
 pub struct RunOptions {
     /// Who watches.
     pub observers: Vec<Arc<dyn Observer>>,
-    /// Values that must not be recorded or observed, in any of their usual encodings.
+    /// Values that must not be recorded or observed, in any of their usual encodings; see
+    /// [`Redactor`] for which, and for those too short to be searched for.
     pub secrets: Vec<String>,
 }
 
 /// A run being recorded; clones share it.
+///
+/// What is on disk of it is at all times a beginning of what was recorded, without gaps.
 #[derive(Clone)]
-pub struct Run {}
+pub struct Run {
+    inner: Arc<Inner>,
+}
+
+struct Inner {
+    id: RunId,
+    shared: Arc<Shared>,
+    recording: Arc<Recording>,
+    observers: Vec<Arc<dyn Observer>>,
+    redactor: Redactor,
+    state: Mutex<State>,
+}
+
+struct State {
+    /// Of the last event.
+    seq: u64,
+    order: Order,
+}
+
+/// An event on its way to its place.
+struct Prepared {
+    event: Event,
+    body: String,
+    change: Change,
+    size: u64,
+}
+
+/// The present, as exact as it is stored.
+pub(crate) fn now() -> Timestamp {
+    let now = Timestamp::now();
+    Timestamp::from_microsecond(now.as_microsecond()).unwrap_or(now)
+}
 
 impl Run {
+    /// Begins a run on disk, then tells its observers.
+    pub(crate) async fn begin(
+        shared: Arc<Shared>,
+        mut started: Event,
+        options: RunOptions,
+    ) -> Result<Self, JournalError> {
+        let RunOptions { observers, secrets } = options;
+        let redactor = Redactor::new(secrets);
+        redactor.redact_event(&mut started);
+        let Event::RunStarted {
+            command,
+            question,
+            model,
+            workspace,
+            version,
+        } = started.clone()
+        else {
+            return Err(shared.refused(Misplaced::NotAStart));
+        };
+        let start = Start {
+            command,
+            question,
+            model,
+            workspace,
+            version,
+        };
+        let (id, at, key) = store_start(&shared, &start, &text_of(&shared, &started)?).await?;
+        let first = Recorded {
+            v: VERSION,
+            seq: 1,
+            at,
+            run: id.clone(),
+            event: started,
+        };
+        for observer in &observers {
+            observer.observe(&first);
+        }
+        let state = Mutex::new(State {
+            seq: 1,
+            order: Order::default(),
+        });
+        let recording = Arc::new(Recording::new(key));
+        Ok(Self {
+            inner: Arc::new(Inner {
+                id,
+                shared,
+                recording,
+                observers,
+                redactor,
+                state,
+            }),
+        })
+    }
+
     /// Its name.
     pub fn id(&self) -> &RunId {
-        todo!()
+        &self.inner.id
     }
 
     /// Records an event without waiting for the disk. A failure does not stop the run: it is kept
     /// and told by [`Run::trouble`].
+    ///
+    /// An event that contradicts those before it (see [`Misplaced`]) is neither recorded nor
+    /// observed. Calls without an end when the run ends are given one before it: unknown where an
+    /// intent was written, not sent otherwise.
     pub fn record(&self, event: Event) {
-        todo!()
+        let inner = &*self.inner;
+        let taken = inner.prepare(event).and_then(|prepared| {
+            let room = inner.shared.meter.reserve(prepared.size);
+            if !room {
+                inner.shared.meter.insist(prepared.size);
+                inner.recording.break_off(&JournalError::Overrun {
+                    path: inner.shared.path.clone(),
+                });
+            }
+            inner.place(prepared, None)
+        });
+        if let Err(error) = taken {
+            inner.recording.note(&error);
+        }
     }
 
     /// Records an event and returns when it, and all before it, are on disk.
+    ///
+    /// After an error it is not known to be there: it is tried again with the next durable event,
+    /// unless it was refused. Dropping the future does not take the event back.
     pub async fn record_durable(&self, event: Event) -> Result<(), JournalError> {
-        todo!()
+        let inner = &*self.inner;
+        let recorded = inner.record_durable(event).await;
+        if let Err(error) = &recorded {
+            inner.recording.note(error);
+        }
+        recorded
     }
 
     /// The first failure to record, if there was one.
     pub fn trouble(&self) -> Option<String> {
-        todo!()
+        self.inner
+            .recording
+            .trouble()
+            .map(|error| error.to_string())
     }
+}
+
+impl fmt::Debug for Run {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Run")
+            .field("id", &self.inner.id)
+            .finish_non_exhaustive()
+    }
+}
+
+impl Inner {
+    async fn record_durable(&self, event: Event) -> Result<(), JournalError> {
+        let prepared = self.prepare(event)?;
+        while !self.shared.meter.reserve(prepared.size) {
+            self.shared.flush().await?;
+        }
+        let (answer, answered) = oneshot::channel();
+        self.place(prepared, Some(answer))?;
+        // The writer answers everything it takes; only a closed journal drops the question.
+        answered.await.unwrap_or_else(|_| {
+            Err(self
+                .recording
+                .trouble()
+                .unwrap_or_else(|| self.shared.closed()))
+        })
+    }
+
+    fn prepare(&self, mut event: Event) -> Result<Prepared, JournalError> {
+        self.redactor.redact_event(&mut event);
+        let body = text_of(&self.shared, &event)?;
+        let change = Change::of(&event);
+        let size = body.len() + change.weight() + OVERHEAD;
+        Ok(Prepared {
+            event,
+            body,
+            change,
+            size: u64::try_from(size).unwrap_or(u64::MAX),
+        })
+    }
+
+    /// Gives an event, for which room was reserved, its place in the run.
+    fn place(
+        &self,
+        prepared: Prepared,
+        answer: Option<oneshot::Sender<Result<(), JournalError>>>,
+    ) -> Result<(), JournalError> {
+        let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
+        let missing = match prepared.event {
+            Event::RunEnded { .. } => state.order.missing_ends("the run ended"),
+            _ => Vec::new(),
+        };
+        if let Err(reason) = state.order.admit(&prepared.event) {
+            self.shared.meter.release(prepared.size);
+            return Err(self.shared.refused(reason));
+        }
+        for end in missing {
+            match self.prepare(end) {
+                Ok(end) => {
+                    self.shared.meter.insist(end.size);
+                    self.send(&mut state, end, None);
+                }
+                Err(error) => self.recording.note(&error),
+            }
+        }
+        self.send(&mut state, prepared, answer);
+        Ok(())
+    }
+
+    /// Numbers an event, shows it, and queues it.
+    fn send(
+        &self,
+        state: &mut State,
+        prepared: Prepared,
+        answer: Option<oneshot::Sender<Result<(), JournalError>>>,
+    ) {
+        let Prepared {
+            event,
+            body,
+            change,
+            size,
+        } = prepared;
+        state.seq += 1;
+        let (seq, at) = (state.seq, now());
+        if !self.observers.is_empty() {
+            let recorded = Recorded {
+                v: VERSION,
+                seq,
+                at,
+                run: self.id.clone(),
+                event,
+            };
+            for observer in &self.observers {
+                observer.observe(&recorded);
+            }
+        }
+        let recording = Arc::clone(&self.recording);
+        if recording.is_broken() {
+            self.shared.meter.release(size);
+            return;
+        }
+        let line = Line {
+            recording,
+            seq,
+            at,
+            body,
+            change,
+            size,
+            answer,
+        };
+        if !self.shared.send(Command::Line(line)) {
+            self.shared.meter.release(size);
+            self.recording.break_off(&self.shared.closed());
+        }
+    }
+}
+
+fn text_of(shared: &Shared, event: &Event) -> Result<String, JournalError> {
+    serde_json::to_string(event).map_err(|error| JournalError::Unusable {
+        path: shared.path.clone(),
+        reason: error.to_string(),
+    })
+}
+
+/// Stores the start of a run under a name that is free.
+async fn store_start(
+    shared: &Shared,
+    start: &Start,
+    body: &str,
+) -> Result<(RunId, Timestamp, i64), JournalError> {
+    for _ in 0..NAMES_TRIED {
+        let at = now();
+        let mut digits = [0; 2];
+        getrandom::fill(&mut digits)
+            .map_err(|error| JournalError::io(&shared.path, &std::io::Error::other(error)))?;
+        let name = RunId::new(at, u16::from_ne_bytes(digits));
+        let (answer, answered) = oneshot::channel();
+        let begin = Begin {
+            name: name.clone(),
+            at,
+            start: start.clone(),
+            body: body.to_owned(),
+            answer,
+        };
+        if !shared.send(Command::Begin(begin)) {
+            return Err(shared.closed());
+        }
+        if let Some(key) = answered.await.unwrap_or_else(|_| Err(shared.closed()))? {
+            return Ok((name, at, key));
+        }
+    }
+    let reason = "no name is free for another run in this second".to_owned();
+    Err(JournalError::Unusable {
+        path: shared.path.clone(),
+        reason,
+    })
 }

@@ -1,0 +1,225 @@
+//! What the journal says: runs, events, ledger lines.
+
+use std::path::{Path, PathBuf};
+
+use jiff::Timestamp;
+use rusqlite::types::Type;
+use rusqlite::{Connection, Row, params};
+use serde::Serialize;
+
+use crate::schema::open_reader;
+use crate::{Event, JournalError, OutcomeKind, Recorded, RunId, RunStatus, Tokens};
+
+/// How many runs an ambiguous name lists.
+const LISTED: u32 = 6;
+
+const SUMMARY: &str =
+    "SELECT name, started_at, ended_at, command, question, model, workspace, status,
+    (SELECT count(*) FROM calls WHERE run = key),
+    (SELECT count(*) FROM calls WHERE run = key AND outcome = 'unknown'),
+    input, cached, output, stopped_at IS NOT NULL AND ended_at IS NULL FROM runs";
+
+/// One line of `outrigger runs`.
+#[derive(Debug, Clone, Serialize)]
+pub struct RunSummary {
+    /// Its name.
+    pub id: RunId,
+    /// When it began.
+    pub started: Timestamp,
+    /// When it ended; `None` while it goes on, or when the host was stopped.
+    pub ended: Option<Timestamp>,
+    /// `ask`, `call`, …
+    pub command: String,
+    /// The question, where there was one.
+    pub question: Option<String>,
+    /// The model, where there was one.
+    pub model: Option<String>,
+    /// The folder.
+    pub workspace: String,
+    /// How it ended.
+    pub status: Option<RunStatus>,
+    /// Calls proposed.
+    pub calls: u64,
+    /// Calls whose outcome is unknown.
+    pub unknown: u64,
+    /// Tokens of all turns.
+    pub usage: Tokens,
+    /// Whether its host was stopped before it ended.
+    pub stopped: bool,
+}
+
+/// One line of the ledger of calls.
+#[derive(Debug, Clone, Serialize)]
+pub struct CallLine {
+    /// Its run.
+    pub run: RunId,
+    /// Number within the run.
+    pub call: u32,
+    /// Model-facing name.
+    pub tool: String,
+    /// Configured name of the server; `None` when the tool was not found.
+    pub server: Option<String>,
+    /// Arguments: those sent, else those proposed.
+    pub arguments: String,
+    /// Whether an intent was written, and the end does not say that nothing was sent after all.
+    pub sent: bool,
+    /// How it ended; `None` while it goes on. A host that was stopped leaves such lines only until
+    /// the journal is opened again.
+    pub outcome: Option<OutcomeKind>,
+    /// One line for a person.
+    pub summary: String,
+    /// Milliseconds from sending to the end.
+    pub took_ms: u64,
+    /// When it was proposed.
+    pub at: Timestamp,
+}
+
+/// A connection for reading.
+pub(crate) struct Reader {
+    path: PathBuf,
+    connection: Connection,
+}
+
+impl Reader {
+    pub(crate) fn open(path: &Path) -> Result<Self, JournalError> {
+        Ok(Self {
+            path: path.to_path_buf(),
+            connection: open_reader(path)?,
+        })
+    }
+
+    pub(crate) fn runs(&self, limit: u32) -> Result<Vec<RunSummary>, JournalError> {
+        self.list(
+            &format!("{SUMMARY} ORDER BY started_at DESC, key DESC LIMIT ?1"),
+            params![limit],
+            summary,
+        )
+    }
+
+    pub(crate) fn find(&self, name: &str) -> Result<Option<RunSummary>, JournalError> {
+        if name.is_empty() {
+            return Ok(None);
+        }
+        let sql = format!(
+            "{SUMMARY} WHERE substr(name, 1, length(?1)) = ?1 OR (length(?1) = 4 AND substr(name, -4) = ?1)
+             ORDER BY started_at DESC, key DESC LIMIT ?2"
+        );
+        let mut found = self.list(&sql, params![name, LISTED], summary)?;
+        if found.len() > 1 {
+            let matches = found.into_iter().map(|run| run.id.to_string()).collect();
+            return Err(JournalError::Ambiguous {
+                path: self.path.clone(),
+                name: name.to_owned(),
+                matches,
+            });
+        }
+        Ok(found.pop())
+    }
+
+    pub(crate) fn events(&self, run: &RunId) -> Result<Vec<Recorded>, JournalError> {
+        let sql = "SELECT v, seq, at, body FROM events WHERE run = (SELECT key FROM runs WHERE name = ?1) ORDER BY seq";
+        self.list(sql, params![run.as_str()], |row| {
+            let body = row.get_ref(3)?.as_str()?;
+            let event: Event = serde_json::from_str(body).map_err(|error| unreadable(3, error))?;
+            Ok(Recorded {
+                v: row.get(0)?,
+                seq: count(row, 1)?,
+                at: time(row, 2)?,
+                run: run.clone(),
+                event,
+            })
+        })
+    }
+
+    pub(crate) fn calls(&self, run: &RunId) -> Result<Vec<CallLine>, JournalError> {
+        let sql = "SELECT call, tool, server, arguments, intent_at IS NOT NULL, outcome, summary, took_ms, proposed_at
+             FROM calls WHERE run = (SELECT key FROM runs WHERE name = ?1) ORDER BY call";
+        self.list(sql, params![run.as_str()], |row| {
+            let outcome = word(row, 5, &OutcomeKind::ALL, OutcomeKind::as_str)?;
+            let not_sent = matches!(outcome, Some(OutcomeKind::NotSent | OutcomeKind::Rejected));
+            Ok(CallLine {
+                run: run.clone(),
+                call: row.get(0)?,
+                tool: row.get(1)?,
+                server: row.get(2)?,
+                arguments: row.get(3)?,
+                sent: row.get::<_, bool>(4)? && !not_sent,
+                outcome,
+                summary: row.get(6)?,
+                took_ms: count(row, 7)?,
+                at: time(row, 8)?,
+            })
+        })
+    }
+
+    fn list<T>(
+        &self,
+        sql: &str,
+        values: impl rusqlite::Params,
+        read: impl FnMut(&Row) -> rusqlite::Result<T>,
+    ) -> Result<Vec<T>, JournalError> {
+        let failed = |error: rusqlite::Error| JournalError::sqlite(&self.path, &error);
+        let mut statement = self.connection.prepare(sql).map_err(failed)?;
+        let rows = statement.query_map(values, read).map_err(failed)?;
+        rows.collect::<rusqlite::Result<_>>().map_err(failed)
+    }
+}
+
+fn summary(row: &Row) -> rusqlite::Result<RunSummary> {
+    Ok(RunSummary {
+        id: row
+            .get::<_, String>(0)?
+            .parse()
+            .map_err(|error| unreadable(0, error))?,
+        started: time(row, 1)?,
+        ended: row
+            .get::<_, Option<i64>>(2)?
+            .map(|_| time(row, 2))
+            .transpose()?,
+        command: row.get(3)?,
+        question: row.get(4)?,
+        model: row.get(5)?,
+        workspace: row.get(6)?,
+        status: word(row, 7, &RunStatus::ALL, RunStatus::as_str)?,
+        calls: count(row, 8)?,
+        unknown: count(row, 9)?,
+        usage: Tokens {
+            input: count(row, 10)?,
+            cached: count(row, 11)?,
+            output: count(row, 12)?,
+        },
+        stopped: row.get(13)?,
+    })
+}
+
+/// Counts are stored from unsigned numbers.
+fn count(row: &Row, column: usize) -> rusqlite::Result<u64> {
+    Ok(row.get::<_, i64>(column)?.unsigned_abs())
+}
+
+fn time(row: &Row, column: usize) -> rusqlite::Result<Timestamp> {
+    Timestamp::from_microsecond(row.get(column)?).map_err(|error| unreadable(column, error))
+}
+
+/// One of the words that are stored for an enum.
+fn word<T: Copy>(
+    row: &Row,
+    column: usize,
+    all: &[T],
+    as_str: fn(T) -> &'static str,
+) -> rusqlite::Result<Option<T>> {
+    let Some(word) = row.get::<_, Option<String>>(column)? else {
+        return Ok(None);
+    };
+    let known = all.iter().copied().find(|known| as_str(*known) == word);
+    known
+        .map(Some)
+        .ok_or_else(|| unreadable(column, format!("`{word}` is not a word that belongs here")))
+}
+
+fn unreadable(
+    column: usize,
+    error: impl Into<Box<dyn std::error::Error + Send + Sync>>,
+) -> rusqlite::Error {
+    rusqlite::Error::FromSqlConversionFailure(column, Type::Text, error.into())
+}

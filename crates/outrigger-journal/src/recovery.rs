@@ -1,0 +1,118 @@
+//! What a host that was stopped left open is given an end.
+//!
+//! A run is touched only when the lock of its host is free. A call whose intent was written becomes
+//! unknown: it may have taken effect. A call without intent was not sent. The run itself gets no
+//! end; it is marked as stopped.
+
+use std::path::Path;
+
+use jiff::Timestamp;
+use rusqlite::{Connection, TransactionBehavior, params};
+
+use crate::JournalError;
+use crate::host::Hosts;
+use crate::ledger::{Change, Entry, LedgerError, append};
+use crate::order::missing_end;
+
+/// Ends what dead hosts left open. Only while `opening` is held.
+pub(crate) fn recover(
+    connection: &mut Connection,
+    path: &Path,
+    hosts: &Hosts,
+) -> Result<(), JournalError> {
+    let failed = |error: LedgerError| match error {
+        LedgerError::Sqlite(error) => JournalError::sqlite(path, &error),
+        other => JournalError::Corrupt {
+            path: path.to_path_buf(),
+            reason: other.to_string(),
+        },
+    };
+    let stopped =
+        stopped_runs(connection, hosts).map_err(|error| JournalError::sqlite(path, &error))?;
+    if stopped.is_empty() {
+        return Ok(());
+    }
+    let transaction = connection
+        .transaction_with_behavior(TransactionBehavior::Immediate)
+        .map_err(|error| JournalError::sqlite(path, &error))?;
+    for run in &stopped {
+        end_calls(&transaction, *run).map_err(failed)?;
+    }
+    transaction
+        .commit()
+        .map_err(|error| JournalError::sqlite(path, &error))?;
+    tracing::info!(
+        runs = stopped.len(),
+        "ended the calls of runs whose host was stopped"
+    );
+    Ok(())
+}
+
+fn stopped_runs(connection: &Connection, hosts: &Hosts) -> rusqlite::Result<Vec<i64>> {
+    let mut open = connection.prepare(
+        "SELECT key, host FROM runs WHERE ended_at IS NULL AND stopped_at IS NULL ORDER BY key",
+    )?;
+    let open = open.query_map([], |row| Ok((row.get(0)?, row.get::<_, String>(1)?)))?;
+    let mut stopped = Vec::new();
+    for run in open {
+        let (key, host) = run?;
+        if !hosts.is_alive(&host) {
+            stopped.push(key);
+        }
+    }
+    Ok(stopped)
+}
+
+fn end_calls(connection: &Connection, run: i64) -> Result<(), LedgerError> {
+    let at = crate::run::now();
+    let mut seq = connection
+        .query_row(
+            "SELECT coalesce(max(seq), 0) FROM events WHERE run = ?1",
+            [run],
+            |row| row.get::<_, i64>(0),
+        )?
+        .unsigned_abs();
+    let open = {
+        let mut open = connection.prepare_cached(
+            "SELECT call, intent_at IS NOT NULL FROM calls WHERE run = ?1 AND outcome IS NULL ORDER BY call",
+        )?;
+        let open = open.query_map([run], |row| Ok((row.get(0)?, row.get(1)?)))?;
+        open.collect::<rusqlite::Result<Vec<(u32, bool)>>>()?
+    };
+    for (call, intent) in open {
+        seq += 1;
+        end_call(
+            connection,
+            run,
+            seq,
+            at,
+            &missing_end(call, intent, "the host stopped"),
+        )?;
+    }
+    connection.execute(
+        "UPDATE runs SET stopped_at = ?2 WHERE key = ?1",
+        params![run, at.as_microsecond()],
+    )?;
+    Ok(())
+}
+
+fn end_call(
+    connection: &Connection,
+    run: i64,
+    seq: u64,
+    at: Timestamp,
+    event: &crate::Event,
+) -> Result<(), LedgerError> {
+    let body = serde_json::to_string(event)
+        .map_err(|error| rusqlite::Error::ToSqlConversionFailure(error.into()))?;
+    append(
+        connection,
+        &Entry {
+            run,
+            seq,
+            at,
+            body: &body,
+            change: &Change::of(event),
+        },
+    )
+}

@@ -1,0 +1,186 @@
+//! Redaction of events. Every field is named, so that a new one does not compile until it is
+//! decided about here.
+
+use std::borrow::Cow;
+
+use serde_json::value::RawValue;
+
+use super::Redactor;
+use crate::Event;
+
+impl Redactor {
+    /// Redacts every string and JSON value of an event in place.
+    pub fn redact_event(&self, event: &mut Event) {
+        if self.is_empty() {
+            return;
+        }
+        match event {
+            Event::RunStarted {
+                command,
+                question,
+                model,
+                workspace,
+                version,
+            } => {
+                self.texts([command, workspace, version]);
+                self.texts([question, model].into_iter().flatten());
+            }
+            Event::RunEnded {
+                reason,
+                answer,
+                status: _,
+                usage: _,
+            } => self.texts([reason, answer].into_iter().flatten()),
+            Event::TurnStarted {
+                turn: _,
+                revision: _,
+                tools: _,
+                tokens: _,
+            } => {}
+            Event::ModelRetry {
+                reason,
+                turn: _,
+                attempt: _,
+                wait_ms: _,
+            } => self.text(reason),
+            Event::ModelAnswered {
+                text,
+                turn: _,
+                calls: _,
+                usage: _,
+                took_ms: _,
+            } => self.text(text),
+            Event::ServerReady { .. }
+            | Event::ServerFailed { .. }
+            | Event::ServerEnded { .. }
+            | Event::ToolSetAside { .. } => {
+                self.server_event(event);
+            }
+            Event::CallProposed { .. }
+            | Event::CallPrepared { .. }
+            | Event::CallDecided { .. }
+            | Event::CallIntent { .. }
+            | Event::CallEnded { .. }
+            | Event::LateAnswer { .. } => self.call_event(event),
+        }
+    }
+
+    fn server_event(&self, event: &mut Event) {
+        match event {
+            Event::ServerReady {
+                server,
+                era,
+                protocol_version,
+                tools: _,
+                tokens: _,
+                took_ms: _,
+            } => {
+                self.texts([server, era, protocol_version]);
+            }
+            Event::ServerFailed {
+                server,
+                stage,
+                error,
+                hints,
+                stderr_tail,
+            } => {
+                self.texts([server, stage, error]);
+                self.texts(hints.iter_mut().chain(stderr_tail));
+            }
+            Event::ServerEnded { server, reason } => self.texts([server, reason]),
+            Event::ToolSetAside {
+                server,
+                tool,
+                reason,
+            } => self.texts([server, tool, reason]),
+            _ => {}
+        }
+    }
+
+    fn call_event(&self, event: &mut Event) {
+        match event {
+            Event::CallProposed {
+                tool,
+                arguments,
+                call: _,
+                turn: _,
+            } => {
+                self.text(tool);
+                self.json_or_text(arguments);
+            }
+            Event::CallPrepared {
+                server,
+                raw_tool,
+                arguments,
+                repairs,
+                call: _,
+            } => {
+                self.texts([server, raw_tool]);
+                self.json(arguments);
+                self.texts(repairs);
+            }
+            Event::CallDecided {
+                rule,
+                reason,
+                call: _,
+                allowed: _,
+                by: _,
+            } => {
+                self.text(rule);
+                self.texts(reason);
+            }
+            Event::CallEnded {
+                summary,
+                result,
+                call: _,
+                outcome: _,
+                is_error: _,
+                tokens: _,
+                took_ms: _,
+            }
+            | Event::LateAnswer {
+                summary,
+                result,
+                call: _,
+                outcome: _,
+            } => {
+                self.text(summary);
+                if let Some(result) = result {
+                    self.json(result);
+                }
+            }
+            _ => {}
+        }
+    }
+
+    fn text(&self, text: &mut String) {
+        if let Cow::Owned(redacted) = self.redact(text) {
+            *text = redacted;
+        }
+    }
+
+    fn texts<'a>(&self, texts: impl IntoIterator<Item = &'a mut String>) {
+        texts.into_iter().for_each(|text| self.text(text));
+    }
+
+    fn json(&self, value: &mut Box<RawValue>) {
+        if let Cow::Owned(redacted) = self.redact_json(value) {
+            *value = redacted;
+        }
+    }
+
+    /// Text that is JSON stays valid JSON.
+    fn json_or_text(&self, text: &mut String) {
+        let redacted = serde_json::from_str::<&RawValue>(text).ok().map(|value| {
+            match self.redact_json(value) {
+                Cow::Owned(redacted) => Some(redacted.get().to_owned()),
+                Cow::Borrowed(_) => None,
+            }
+        });
+        match redacted {
+            Some(Some(redacted)) => *text = redacted,
+            Some(None) => {}
+            None => self.text(text),
+        }
+    }
+}

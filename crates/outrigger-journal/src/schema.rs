@@ -1,0 +1,231 @@
+//! Opening the SQLite file: its modes, what marks it as a journal, its versions.
+//!
+//! `application_id` says that it is a journal, `user_version` which schema it has. A new schema is
+//! one more entry in [`MIGRATIONS`]; all missing ones are applied in one transaction.
+
+use std::fs::{DirBuilder, OpenOptions};
+use std::path::Path;
+use std::time::Duration;
+
+use rusqlite::{Connection, OpenFlags, TransactionBehavior};
+
+use crate::JournalError;
+
+/// "Outr", in the header of the file.
+const APPLICATION: i64 = 0x4F75_7472;
+
+/// Each leads from the version before it; the first makes version 1 of nothing.
+const MIGRATIONS: &[&str] = &[include_str!("schema/v1.sql")];
+
+/// How long to wait for other processes.
+pub(crate) const PATIENCE: Duration = Duration::from_secs(10);
+
+/// A connection that may write, to a file that is made or migrated where needed.
+pub(crate) fn open_writer(path: &Path, patience: Duration) -> Result<Connection, JournalError> {
+    make_file(path)?;
+    let mut connection = connect(path, patience)?;
+    let failed = |error: &rusqlite::Error| JournalError::sqlite(path, error);
+    // Before anything is changed in a file that may be somebody else's.
+    version(&connection, path, MIGRATIONS)?;
+    let mode: String = connection
+        .pragma_update_and_check(None, "journal_mode", "wal", |row| row.get(0))
+        .map_err(|error| failed(&error))?;
+    if mode != "wal" {
+        let reason =
+            format!("its file system does not support write-ahead logs (SQLite answered `{mode}`)");
+        return Err(JournalError::Unusable {
+            path: path.to_path_buf(),
+            reason,
+        });
+    }
+    for (pragma, value) in [
+        ("synchronous", "FULL"),
+        ("foreign_keys", "ON"),
+        ("journal_size_limit", "67108864"),
+    ] {
+        connection
+            .pragma_update(None, pragma, value)
+            .map_err(|error| failed(&error))?;
+    }
+    migrate(&mut connection, path, MIGRATIONS)?;
+    Ok(connection)
+}
+
+/// A connection that only reads.
+pub(crate) fn open_reader(path: &Path) -> Result<Connection, JournalError> {
+    let connection = connect(path, PATIENCE)?;
+    connection
+        .pragma_update(None, "query_only", "ON")
+        .map_err(|error| JournalError::sqlite(path, &error))?;
+    Ok(connection)
+}
+
+fn connect(path: &Path, patience: Duration) -> Result<Connection, JournalError> {
+    let flags = OpenFlags::SQLITE_OPEN_READ_WRITE | OpenFlags::SQLITE_OPEN_NO_MUTEX;
+    let connection = Connection::open_with_flags(path, flags)
+        .map_err(|error| JournalError::sqlite(path, &error))?;
+    connection
+        .busy_timeout(patience)
+        .map_err(|error| JournalError::sqlite(path, &error))?;
+    Ok(connection)
+}
+
+/// Makes a folder for this user alone; one that exists stays as it is.
+pub(crate) fn make_folder(folder: &Path) -> std::io::Result<()> {
+    let mut builder = DirBuilder::new();
+    builder.recursive(true);
+    #[cfg(unix)]
+    std::os::unix::fs::DirBuilderExt::mode(&mut builder, 0o700);
+    builder.create(folder)
+}
+
+/// For this user alone; SQLite gives the files beside it the same mode.
+pub(crate) fn private() -> OpenOptions {
+    let mut options = OpenOptions::new();
+    options.read(true).write(true).create(true).truncate(false);
+    #[cfg(unix)]
+    std::os::unix::fs::OpenOptionsExt::mode(&mut options, 0o600);
+    options
+}
+
+fn make_file(path: &Path) -> Result<(), JournalError> {
+    let failed = |error: std::io::Error| JournalError::io(path, &error);
+    let file = private().open(path).map_err(failed)?;
+    #[cfg(unix)]
+    {
+        use std::os::unix::fs::PermissionsExt;
+        let found = file.metadata().map_err(failed)?.permissions();
+        if found.mode() & 0o077 != 0 {
+            file.set_permissions(std::fs::Permissions::from_mode(0o600))
+                .map_err(failed)?;
+        }
+    }
+    #[cfg(not(unix))]
+    drop(file);
+    Ok(())
+}
+
+/// How many of these migrations the file has; refuses files that are not journals, or too new.
+fn version(
+    connection: &Connection,
+    path: &Path,
+    migrations: &[&str],
+) -> Result<usize, JournalError> {
+    let read = |sql| connection.query_row(sql, [], |row| row.get::<_, i64>(0));
+    let read = |sql| read(sql).map_err(|error| JournalError::sqlite(path, &error));
+    let application = read("PRAGMA application_id")?;
+    let version = read("PRAGMA user_version")?;
+    if application != APPLICATION {
+        if application == 0 && version == 0 && read("SELECT count(*) FROM sqlite_schema")? == 0 {
+            return Ok(0);
+        }
+        let reason = "it is an SQLite file of another program".to_owned();
+        return Err(JournalError::Corrupt {
+            path: path.to_path_buf(),
+            reason,
+        });
+    }
+    match usize::try_from(version) {
+        Ok(version) if (1..=migrations.len()).contains(&version) => Ok(version),
+        Ok(found) if found > migrations.len() => Err(JournalError::TooNew {
+            path: path.to_path_buf(),
+            found: u32::try_from(found).unwrap_or(u32::MAX),
+            known: u32::try_from(migrations.len()).unwrap_or(u32::MAX),
+        }),
+        _ => Err(JournalError::Corrupt {
+            path: path.to_path_buf(),
+            reason: format!("its format {version} never existed"),
+        }),
+    }
+}
+
+fn migrate(
+    connection: &mut Connection,
+    path: &Path,
+    migrations: &[&str],
+) -> Result<(), JournalError> {
+    if version(connection, path, migrations)? == migrations.len() {
+        return Ok(());
+    }
+    let failed = |error: rusqlite::Error| JournalError::sqlite(path, &error);
+    let transaction = connection
+        .transaction_with_behavior(TransactionBehavior::Immediate)
+        .map_err(failed)?;
+    // Asked again: another process may have been first.
+    let version = version(&transaction, path, migrations)?;
+    for migration in migrations.iter().skip(version) {
+        transaction.execute_batch(migration).map_err(failed)?;
+    }
+    transaction
+        .pragma_update(None, "application_id", APPLICATION)
+        .map_err(failed)?;
+    let reached = i64::try_from(migrations.len()).unwrap_or(i64::MAX);
+    transaction
+        .pragma_update(None, "user_version", reached)
+        .map_err(failed)?;
+    transaction.commit().map_err(failed)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const NEXT: &[&str] = &[MIGRATIONS[0], "ALTER TABLE events ADD COLUMN hash BLOB"];
+
+    #[test]
+    fn an_older_file_is_brought_up_and_then_too_new_for_the_older_program() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("journal.db");
+        let mut connection = open_writer(&path, PATIENCE).unwrap();
+        assert_eq!(version(&connection, &path, MIGRATIONS).unwrap(), 1);
+        migrate(&mut connection, &path, NEXT).unwrap();
+        assert_eq!(version(&connection, &path, NEXT).unwrap(), 2);
+        connection
+            .query_row("SELECT count(hash) FROM events", [], |row| {
+                row.get::<_, i64>(0)
+            })
+            .unwrap();
+        let error = version(&connection, &path, MIGRATIONS).unwrap_err();
+        assert!(
+            matches!(
+                error,
+                JournalError::TooNew {
+                    found: 2,
+                    known: 1,
+                    ..
+                }
+            ),
+            "{error}"
+        );
+    }
+
+    #[test]
+    fn a_failed_migration_leaves_the_file_as_it_was() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("journal.db");
+        let mut connection = open_writer(&path, PATIENCE).unwrap();
+        let broken: &[&str] = &[
+            MIGRATIONS[0],
+            "ALTER TABLE events ADD COLUMN hash BLOB; ALTER TABLE nowhere ADD x",
+        ];
+        migrate(&mut connection, &path, broken).unwrap_err();
+        assert_eq!(version(&connection, &path, MIGRATIONS).unwrap(), 1);
+        connection
+            .query_row("SELECT count(hash) FROM events", [], |row| {
+                row.get::<_, i64>(0)
+            })
+            .unwrap_err();
+    }
+
+    #[test]
+    fn it_is_durable() {
+        let folder = tempfile::tempdir().unwrap();
+        let connection = open_writer(&folder.path().join("journal.db"), PATIENCE).unwrap();
+        let read = |sql| {
+            connection
+                .query_row(sql, [], |row| row.get::<_, i64>(0))
+                .unwrap()
+        };
+        assert_eq!(read("PRAGMA synchronous"), 2, "FULL");
+    }
+}

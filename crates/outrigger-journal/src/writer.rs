@@ -1,0 +1,390 @@
+//! The one thread that writes.
+//!
+//! It takes all that is queued, writes it in one transaction, and answers everyone who waits: no
+//! lingering, and one fsync for however many came meanwhile. What cannot be written now (disk full,
+//! locked) stays queued in order and is tried again with the next durable event, so that what is on
+//! disk is always a beginning of each run, without gaps. What the database refuses breaks off the
+//! one run that it belongs to.
+
+use std::path::PathBuf;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::mpsc::Receiver;
+use std::sync::{Arc, Mutex, PoisonError};
+
+use jiff::Timestamp;
+use rusqlite::{Connection, ErrorCode, TransactionBehavior};
+use tokio::sync::{oneshot, watch};
+
+use crate::host::Host;
+use crate::ledger::{self, Change, Entry, LedgerError, NewRun, Start};
+use crate::{JournalError, Misplaced, RunId};
+
+type Answer<T> = oneshot::Sender<Result<T, JournalError>>;
+
+/// What the writer is asked for.
+pub(crate) enum Command {
+    Begin(Begin),
+    Line(Line),
+    /// Answered when everything queued before it is on disk.
+    Flush(Answer<()>),
+}
+
+/// A run to begin; answered with its key, or `None` when the name is taken.
+pub(crate) struct Begin {
+    pub(crate) name: RunId,
+    pub(crate) at: Timestamp,
+    pub(crate) start: Start,
+    pub(crate) body: String,
+    pub(crate) answer: Answer<Option<i64>>,
+}
+
+/// One event of a run that has begun.
+pub(crate) struct Line {
+    pub(crate) recording: Arc<Recording>,
+    pub(crate) seq: u64,
+    pub(crate) at: Timestamp,
+    pub(crate) body: String,
+    pub(crate) change: Change,
+    /// As reserved in the [`Meter`].
+    pub(crate) size: u64,
+    pub(crate) answer: Option<Answer<()>>,
+}
+
+/// What writer and recorder share about one run.
+pub(crate) struct Recording {
+    key: i64,
+    broken: AtomicBool,
+    trouble: Mutex<Option<JournalError>>,
+}
+
+impl Recording {
+    pub(crate) fn new(key: i64) -> Self {
+        Self {
+            key,
+            broken: AtomicBool::new(false),
+            trouble: Mutex::default(),
+        }
+    }
+
+    /// Keeps the first trouble.
+    pub(crate) fn note(&self, error: &JournalError) {
+        tracing::warn!(%error, "not recorded");
+        self.trouble
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+            .get_or_insert_with(|| error.clone());
+    }
+
+    /// Nothing more of this run is stored.
+    pub(crate) fn break_off(&self, error: &JournalError) {
+        self.note(error);
+        self.broken.store(true, Ordering::SeqCst);
+    }
+
+    pub(crate) fn is_broken(&self) -> bool {
+        self.broken.load(Ordering::SeqCst)
+    }
+
+    pub(crate) fn trouble(&self) -> Option<JournalError> {
+        self.trouble
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+            .clone()
+    }
+}
+
+/// Bytes queued, and transactions made.
+pub(crate) struct Meter {
+    queued: AtomicU64,
+    limit: u64,
+    commits: AtomicU64,
+}
+
+impl Meter {
+    pub(crate) fn new(limit: u64) -> Self {
+        Self {
+            queued: AtomicU64::new(0),
+            limit,
+            commits: AtomicU64::new(0),
+        }
+    }
+
+    /// Takes room in the queue; one event of any size fits when the queue is empty.
+    pub(crate) fn reserve(&self, size: u64) -> bool {
+        let room =
+            |queued: u64| (queued == 0 || queued + size <= self.limit).then_some(queued + size);
+        self.queued
+            .fetch_update(Ordering::SeqCst, Ordering::SeqCst, room)
+            .is_ok()
+    }
+
+    /// Takes room that is not there, for the few small events that may not be left out.
+    pub(crate) fn insist(&self, size: u64) {
+        self.queued.fetch_add(size, Ordering::SeqCst);
+    }
+
+    pub(crate) fn release(&self, size: u64) {
+        self.queued.fetch_sub(size, Ordering::SeqCst);
+    }
+
+    pub(crate) fn commits(&self) -> u64 {
+        self.commits.load(Ordering::SeqCst)
+    }
+}
+
+enum Pending {
+    Begin(Begin),
+    Line(Line),
+}
+
+/// Why a transaction was given up.
+enum Failure {
+    /// Nothing can be written now.
+    Store(JournalError),
+    /// This one cannot be written, ever.
+    Entry(usize, JournalError),
+}
+
+/// The writer's own state; lives on its thread.
+pub(crate) struct Writer {
+    pub(crate) path: PathBuf,
+    pub(crate) connection: Connection,
+    pub(crate) host: Host,
+    pub(crate) meter: Arc<Meter>,
+    /// Told once, when the file is closed.
+    pub(crate) closed: watch::Sender<Option<Result<(), JournalError>>>,
+}
+
+impl Writer {
+    /// Writes until nobody can send any more, then closes the file.
+    pub(crate) fn run(mut self, commands: &Receiver<Command>) {
+        let mut pending = Vec::new();
+        let mut flushes = Vec::new();
+        let mut failing = false;
+        while let Ok(first) = commands.recv() {
+            let mut urgent = false;
+            for command in std::iter::once(first).chain(commands.try_iter()) {
+                urgent |= self.take(command, &mut pending, &mut flushes);
+            }
+            if failing && !urgent {
+                continue;
+            }
+            let written = self.write(&mut pending);
+            failing = written.is_err();
+            for flush in flushes.drain(..) {
+                answer(flush, written.clone());
+            }
+        }
+        let written = self.write(&mut pending);
+        let Self {
+            connection,
+            host,
+            closed,
+            path,
+            ..
+        } = self;
+        let shut = connection
+            .close()
+            .map_err(|(_, error)| JournalError::sqlite(&path, &error));
+        // Only now: until here this process was writing.
+        drop(host);
+        closed.send_replace(Some(written.and(shut)));
+    }
+
+    /// Queues a command; true when somebody waits for it.
+    fn take(
+        &self,
+        command: Command,
+        pending: &mut Vec<Pending>,
+        flushes: &mut Vec<Answer<()>>,
+    ) -> bool {
+        match command {
+            Command::Flush(flush) => {
+                flushes.push(flush);
+                true
+            }
+            Command::Begin(begin) => {
+                pending.push(Pending::Begin(begin));
+                true
+            }
+            Command::Line(mut line) if line.recording.is_broken() => {
+                self.drop_line(&mut line);
+                false
+            }
+            Command::Line(line) => {
+                let urgent = line.answer.is_some();
+                pending.push(Pending::Line(line));
+                urgent
+            }
+        }
+    }
+
+    /// Writes what is pending; what is left afterwards could not be written now.
+    fn write(&mut self, pending: &mut Vec<Pending>) -> Result<(), JournalError> {
+        while !pending.is_empty() {
+            match self.transact(pending) {
+                Ok(keys) => {
+                    for (done, key) in pending.drain(..).zip(keys) {
+                        self.finish(done, key);
+                    }
+                }
+                Err(Failure::Entry(index, error)) => self.give_up(pending, index, &error),
+                Err(Failure::Store(error)) => {
+                    postpone(pending, &error);
+                    return Err(error);
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// One transaction with all that is pending; the keys of runs that it began.
+    fn transact(&mut self, pending: &[Pending]) -> Result<Vec<Option<i64>>, Failure> {
+        let store =
+            |error: rusqlite::Error| Failure::Store(JournalError::sqlite(&self.path, &error));
+        let transaction = self
+            .connection
+            .transaction_with_behavior(TransactionBehavior::Immediate)
+            .map_err(store)?;
+        let mut keys = Vec::with_capacity(pending.len());
+        for (index, entry) in pending.iter().enumerate() {
+            let key = match entry {
+                Pending::Begin(begin) => begin_run(&transaction, &self.host, begin),
+                Pending::Line(line) => append_line(&transaction, line).map(|()| None),
+            };
+            keys.push(key.map_err(|error| match refusal(error) {
+                Ok(reason) => {
+                    let reason = Misplaced::Elsewhere { reason };
+                    Failure::Entry(
+                        index,
+                        JournalError::Refused {
+                            path: self.path.clone(),
+                            reason,
+                        },
+                    )
+                }
+                Err(error) => store(error),
+            })?);
+        }
+        transaction.commit().map_err(store)?;
+        self.meter.commits.fetch_add(1, Ordering::SeqCst);
+        Ok(keys)
+    }
+
+    fn finish(&self, done: Pending, key: Option<i64>) {
+        match done {
+            Pending::Begin(begin) => answer(begin.answer, Ok(key)),
+            Pending::Line(line) => {
+                self.meter.release(line.size);
+                if let Some(waiting) = line.answer {
+                    answer(waiting, Ok(()));
+                }
+            }
+        }
+    }
+
+    /// Breaks off the run of a refused entry and drops what else of it is pending.
+    fn give_up(&self, pending: &mut Vec<Pending>, index: usize, error: &JournalError) {
+        match pending.remove(index) {
+            Pending::Begin(begin) => answer(begin.answer, Err(error.clone())),
+            Pending::Line(mut line) => {
+                line.recording.break_off(error);
+                self.drop_line(&mut line);
+            }
+        }
+        pending.retain_mut(|entry| match entry {
+            Pending::Line(line) if line.recording.is_broken() => {
+                self.drop_line(line);
+                false
+            }
+            _ => true,
+        });
+    }
+
+    /// Leaves out a line of a run that was broken off.
+    fn drop_line(&self, line: &mut Line) {
+        self.meter.release(line.size);
+        if let (Some(waiting), Some(error)) = (line.answer.take(), line.recording.trouble()) {
+            answer(waiting, Err(error));
+        }
+    }
+}
+
+fn begin_run(
+    connection: &Connection,
+    host: &Host,
+    begin: &Begin,
+) -> Result<Option<i64>, LedgerError> {
+    let Begin {
+        name,
+        at,
+        start,
+        body,
+        answer: _,
+    } = begin;
+    ledger::begin(
+        connection,
+        &NewRun {
+            name,
+            host: host.name(),
+            at: *at,
+            start,
+            body,
+        },
+    )
+}
+
+fn append_line(connection: &Connection, line: &Line) -> Result<(), LedgerError> {
+    let Line {
+        recording,
+        seq,
+        at,
+        body,
+        change,
+        ..
+    } = line;
+    ledger::append(
+        connection,
+        &Entry {
+            run: recording.key,
+            seq: *seq,
+            at: *at,
+            body,
+            change,
+        },
+    )
+}
+
+/// Whether an entry was refused for what it is, and why; else the error of the store.
+fn refusal(error: LedgerError) -> Result<String, rusqlite::Error> {
+    match error {
+        LedgerError::Sqlite(error) => match error.sqlite_error_code() {
+            Some(ErrorCode::ConstraintViolation | ErrorCode::TooBig) => Ok(error.to_string()),
+            _ => Err(error),
+        },
+        other => Ok(other.to_string()),
+    }
+}
+
+/// Tells everyone who waits; events stay queued, runs that nobody has yet do not.
+fn postpone(pending: &mut Vec<Pending>, error: &JournalError) {
+    let mut kept = Vec::with_capacity(pending.len());
+    for entry in pending.drain(..) {
+        match entry {
+            Pending::Begin(begin) => answer(begin.answer, Err(error.clone())),
+            Pending::Line(mut line) => {
+                line.recording.note(error);
+                if let Some(waiting) = line.answer.take() {
+                    answer(waiting, Err(error.clone()));
+                }
+                kept.push(Pending::Line(line));
+            }
+        }
+    }
+    *pending = kept;
+}
+
+/// Whoever waited may have gone meanwhile; what was recorded stays.
+fn answer<T>(waiting: Answer<T>, answer: Result<T, JournalError>) {
+    drop(waiting.send(answer));
+}
