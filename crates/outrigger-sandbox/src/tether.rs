@@ -50,7 +50,7 @@ impl Tether {
     /// The last resort, when the supervisor itself is stuck (stopped by a signal, say).
     pub(crate) fn kill_tree(&self) {
         if let Some(supervisor) = self.supervisor {
-            tree::signal_descendants(supervisor, Signal::KILL);
+            tree::signal_descendants(supervisor, &[Signal::KILL]);
             tree::signal_one(supervisor, Signal::KILL);
         }
     }

@@ -20,15 +20,17 @@ struct Seen {
     zombie: bool,
 }
 
-/// Sends `signal` to every descendant of `root` (not to `root`), and returns how many living ones
+/// Sends `signals` to every descendant of `root` (not to `root`), and returns how many living ones
 /// were seen.
-pub(crate) fn signal_descendants(root: Pid, signal: Signal) -> usize {
+pub(crate) fn signal_descendants(root: Pid, signals: &[Signal]) -> usize {
     let living: Vec<Seen> = descendants(root, &every_process())
         .into_iter()
         .filter(|seen| !seen.zombie)
         .collect();
     for seen in &living {
-        send(seen, signal);
+        for signal in signals {
+            send(seen, *signal);
+        }
     }
     living.len()
 }

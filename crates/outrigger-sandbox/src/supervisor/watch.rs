@@ -10,6 +10,7 @@ use std::process::{Command, ExitCode};
 use std::time::{Duration, Instant};
 
 use rustix::event::{PollFd, PollFlags, Timespec};
+use rustix::io::Errno;
 use rustix::net::{RecvFlags, SendFlags};
 use rustix::process::{Pid, Signal, WaitOptions};
 
@@ -119,22 +120,14 @@ impl Host {
     /// The last orders that have arrived; `None` when the host is gone.
     fn orders(&self) -> Option<Vec<Order>> {
         let mut bytes = [0; 64];
-        let (read, _) = rustix::net::recv(self.0.as_ref()?, &mut bytes, RecvFlags::DONTWAIT)
-            .or_else(|errno| match errno {
-                rustix::io::Errno::AGAIN | rustix::io::Errno::INTR => Ok((usize::MAX, 0)),
-                other => Err(other),
-            })
-            .ok()?;
-        match read {
-            0 => None,
-            usize::MAX => Some(Vec::new()),
-            read => Some(
-                bytes[..read]
-                    .iter()
-                    .copied()
-                    .filter_map(Order::from_byte)
-                    .collect(),
-            ),
+        match rustix::net::recv(self.0.as_ref()?, &mut bytes, RecvFlags::DONTWAIT) {
+            Ok((0, _)) => None,
+            Ok((read, _)) => {
+                let bytes = bytes.iter().take(read).copied();
+                Some(bytes.filter_map(Order::from_byte).collect())
+            }
+            Err(Errno::AGAIN | Errno::INTR) => Some(Vec::new()),
+            Err(_) => None,
         }
     }
 }
@@ -163,36 +156,38 @@ impl Watch {
     fn until_nobody_is_left(mut self) -> ExitCode {
         while self.reap() {
             let now = Instant::now();
-            let left = match self.stage {
-                Stage::Ending { kill_at } if now >= kill_at => {
-                    self.kill();
-                    continue;
+            if let Stage::Ending { kill_at } = self.stage
+                && now >= kill_at
+            {
+                self.kill();
+            }
+            if let Stage::Killing { give_up_at } = self.stage {
+                let left = tree::signal_descendants(self.me, &[Signal::KILL]);
+                if left > 0 && now >= give_up_at {
+                    self.host.tell(&Status::Left(left));
+                    break;
                 }
-                Stage::Killing { give_up_at } => {
-                    let left = tree::signal_descendants(self.me, Signal::KILL);
-                    if now >= give_up_at && left > 0 {
-                        left
-                    } else {
-                        0
-                    }
-                }
-                Stage::Serving | Stage::Ending { .. } => 0,
-            };
-            if left > 0 {
-                self.host.tell(&Status::Left(left));
-                break;
             }
             self.wait(now);
         }
         self.code
     }
 
-    /// Reaps whoever has died. False when no child is left at all.
+    /// Reaps whoever has died. False when no child is left at all; what a dead server has left
+    /// behind is asked to end.
     fn reap(&mut self) -> bool {
+        let any_left = self.reap_all();
+        if any_left && self.server.is_none() {
+            self.end();
+        }
+        any_left
+    }
+
+    fn reap_all(&mut self) -> bool {
         loop {
             match rustix::process::wait(WaitOptions::NOHANG) {
                 Ok(Some((pid, status))) if Some(pid) == self.server => self.server_ended(status),
-                Ok(Some(_)) | Err(rustix::io::Errno::INTR) => {}
+                Ok(Some(_)) | Err(Errno::INTR) => {}
                 Ok(None) => return true,
                 Err(_) => return false,
             }
@@ -208,7 +203,6 @@ impl Watch {
         };
         self.host.tell(&Status::Ended(report));
         self.code = ExitCode::from(u8::try_from(code).unwrap_or(u8::MAX));
-        self.end();
     }
 
     /// TERM now and KILL later, unless that has begun.
@@ -222,9 +216,8 @@ impl Watch {
     }
 
     fn terminate(&self) {
-        tree::signal_descendants(self.me, Signal::TERM);
         // A stopped process hears TERM only when it goes on.
-        tree::signal_descendants(self.me, Signal::CONT);
+        tree::signal_descendants(self.me, &[Signal::TERM, Signal::CONT]);
     }
 
     fn kill(&mut self) {

@@ -69,17 +69,24 @@ async fn what_the_kernel_refuses_is_reported_as_not_started() {
 
 #[tokio::test]
 async fn a_missing_loader_is_not_taken_for_a_missing_program() {
-    use std::os::unix::fs::PermissionsExt;
-    let mut elf = std::fs::read(SUPERVISOR).unwrap();
-    let loader = b"/ld-linux";
-    let at = elf
-        .windows(loader.len())
-        .position(|window| window == loader);
-    elf[at.expect("a dynamic executable")..][..loader.len()].copy_from_slice(b"/ld-nolib");
     let folder = tempfile::tempdir().unwrap();
     let file = folder.path().join("foreign");
-    std::fs::write(&file, elf).unwrap();
-    std::fs::set_permissions(&file, std::fs::Permissions::from_mode(0o755)).unwrap();
+    // Written by another process: while this one had it open for writing, a child that another
+    // test starts at that moment would have it open too, and it could not be executed.
+    let script = "
+import os, sys
+elf = open(sys.argv[1], 'rb').read()
+assert b'/ld-linux' in elf, 'not a dynamic executable'
+open(sys.argv[2], 'wb').write(elf.replace(b'/ld-linux', b'/ld-nolib', 1))
+os.chmod(sys.argv[2], 0o755)
+print('written')
+";
+    let (mut writer, marker) = python(Way::Supervised, script);
+    writer
+        .args
+        .extend([SUPERVISOR, file.to_str().unwrap()].map(str::to_owned));
+    let (writer, _marker) = started((writer, marker), "written").await;
+    assert!(exit_of(&writer).await.success());
     for way in BOTH {
         let words = match program(way, file.to_str().unwrap(), []).0.spawn() {
             Ok(child) => exit_of(&child).await.to_string(),
