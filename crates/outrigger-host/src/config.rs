@@ -1,0 +1,138 @@
+//! The configuration: from files to what is meant, each value knowing its file and line.
+//!
+//! Promises: loading never fails as a whole; one broken server, rule or file is data beside the
+//! rest. A nearer entry replaces a farther one as a whole, also when the nearer one is broken.
+//! Nothing becomes empty because a variable is not set. No secret is in a Debug form or in what is
+//! shown. Reads only the files it names; the environment and all folders are passed in.
+//!
+//! Leaves out: deciding about calls (policy), whether a project is trusted, building models.
+
+mod discover;
+mod environment;
+mod expand;
+mod load;
+mod lower;
+mod merge;
+mod model;
+mod node;
+mod origin;
+mod parse;
+mod policy;
+mod problem;
+mod report;
+mod run;
+mod secret;
+mod server;
+mod source;
+mod surroundings;
+mod value;
+
+use std::path::Path;
+use std::sync::Arc;
+
+use indexmap::IndexMap;
+use outrigger_connect::ServerName;
+
+pub use load::load;
+pub use model::{ModelSettings, ProviderEntry, ProviderSettings, ProviderState};
+pub use origin::{Layer, Origin, Setting};
+pub use parse::Format;
+pub use policy::{Decision, PolicyRule, PolicyTable};
+pub use problem::{ConfigProblem, Excerpt, Severity};
+pub use run::{BuiltinSettings, RunLimits};
+pub use server::{EntryState, ServerEntry, ServerSettings, Shadowed};
+pub use surroundings::Surroundings;
+
+/// The configuration of a run, as meant.
+#[derive(Debug, Clone)]
+pub struct Config {
+    /// The effective entry of each server, in the order of the files.
+    pub servers: IndexMap<ServerName, ServerEntry>,
+    /// Entries that a nearer one replaced.
+    pub shadowed: Vec<Shadowed>,
+    /// What may run.
+    pub policy: PolicyTable,
+    /// Which models there are.
+    pub model: ModelSettings,
+    /// How far a run may go.
+    pub limits: RunLimits,
+    /// Which built-in servers are on.
+    pub builtin: BuiltinSettings,
+    /// What is wrong outside of servers and providers, whose own problems are in their entries.
+    /// Warnings about entries that are used are here too.
+    pub problems: Vec<ConfigProblem>,
+    /// The files that were looked for, from the farthest to the nearest.
+    pub files: Vec<LoadedFile>,
+    pub(crate) secrets: secret::Secrets,
+}
+
+/// A file that was looked for.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct LoadedFile {
+    /// Its path.
+    pub path: Arc<Path>,
+    /// Whose it is.
+    pub layer: Layer,
+    /// How it is written, by its ending.
+    pub format: Format,
+    /// What became of it.
+    pub state: FileState,
+}
+
+/// What became of a file.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum FileState {
+    /// There is none.
+    Missing,
+    /// It was read and holds this many servers.
+    Read {
+        /// How many.
+        servers: usize,
+    },
+    /// It cannot be read; `Config::problems` says why. What it configures is unknown.
+    Broken,
+}
+
+impl Config {
+    /// Problems for which nothing should run: a broken file, a rule or limit that cannot be read.
+    /// Broken servers and providers are not among them; they are set aside.
+    pub fn fatal(&self) -> impl Iterator<Item = &ConfigProblem> {
+        self.problems
+            .iter()
+            .filter(|problem| problem.severity == Severity::Error)
+    }
+
+    /// Every problem: those of files and tables, then those of servers and providers set aside.
+    pub fn all_problems(&self) -> impl Iterator<Item = &ConfigProblem> {
+        let servers = self.servers.values().flat_map(|entry| match &entry.state {
+            EntryState::Broken(problems) => problems.as_slice(),
+            _ => &[],
+        });
+        let providers = self
+            .model
+            .providers
+            .values()
+            .flat_map(|entry| match &entry.state {
+                ProviderState::Broken(problems) => problems.as_slice(),
+                ProviderState::Ready(_) => &[],
+            });
+        self.problems.iter().chain(servers).chain(providers)
+    }
+
+    /// The built-in servers to start: those that are on and whose name no configured server has,
+    /// ready or not. `[servers.time]` replaces the built-in `time`.
+    pub fn builtin_servers(&self) -> Vec<&'static str> {
+        let taken = |name: &str| self.servers.keys().any(|server| server.as_str() == name);
+        self.builtin
+            .each()
+            .into_iter()
+            .filter(|(name, on)| on.value && !taken(name))
+            .map(|(name, _)| name)
+            .collect()
+    }
+
+    /// Secret values met in the configuration, longest first, for redaction.
+    pub fn secrets(&self) -> Vec<String> {
+        self.secrets.values()
+    }
+}

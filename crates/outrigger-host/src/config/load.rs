@@ -1,0 +1,219 @@
+//! Reads all files, lowers them, and merges what they say. Nothing here fails as a whole: what is
+//! wrong becomes data in the result.
+
+use indexmap::IndexMap;
+use outrigger_connect::ServerName;
+
+use super::lower::{self, RawServer, Tables};
+use super::merge;
+use super::model::ModelSettings;
+use super::origin::Layer;
+use super::parse::{self, Format};
+use super::policy::PolicyTable;
+use super::problem::{ConfigProblem, Severity};
+use super::report::Report;
+use super::run::{BuiltinSettings, RunLimits};
+use super::secret::Secrets;
+use super::server::{ServerEntry, Shadowed};
+use super::source::Source;
+use super::surroundings::Surroundings;
+use super::{Config, FileState, LoadedFile, discover};
+
+/// Reads the configuration as it stands around a run.
+pub fn load(around: &Surroundings) -> Config {
+    let mut files = Vec::new();
+    let mut problems = Vec::new();
+    let mut read = Vec::new();
+    for (layer, path) in discover::files(around) {
+        let (file, tables) = load_file(layer, &path, &mut problems);
+        files.push(file);
+        read.extend(tables);
+    }
+    let mut config = Config {
+        servers: IndexMap::new(),
+        shadowed: Vec::new(),
+        policy: PolicyTable::default(),
+        model: ModelSettings::default(),
+        limits: RunLimits::default(),
+        builtin: BuiltinSettings::default(),
+        problems,
+        files,
+        secrets: Secrets::default(),
+    };
+    tables(&mut config, around, &read);
+    servers(&mut config, around, read);
+    config
+        .problems
+        .sort_by(|a, b| (&a.file, a.line, a.column).cmp(&(&b.file, b.line, b.column)));
+    config
+}
+
+/// A file that was read, and its tables.
+type Read = (Source, Tables);
+
+fn load_file(
+    layer: Layer,
+    path: &std::path::Path,
+    problems: &mut Vec<ConfigProblem>,
+) -> (LoadedFile, Option<Read>) {
+    let loaded = |format, state| LoadedFile {
+        path: path.into(),
+        layer,
+        format,
+        state,
+    };
+    let source = match Source::read(layer, path) {
+        Ok(Some(source)) => source,
+        Ok(None) => {
+            let file = loaded(Format::of(path, ""), FileState::Missing);
+            if layer == Layer::Explicit {
+                problems.push(missing(path));
+            }
+            return (file, None);
+        }
+        Err(problem) => {
+            problems.push(*problem);
+            return (loaded(Format::of(path, ""), FileState::Broken), None);
+        }
+    };
+    let format = Format::of(path, &source.text);
+    let mut report = Report::new(&source);
+    let (node, duplicates) = match parse::parse(&source, format) {
+        Ok(parsed) => parsed,
+        Err(error) => {
+            let problem = report.error(error.at, "", error.message);
+            if let Some(hint) = error.hint {
+                problem.hint(hint);
+            }
+            problems.append(&mut report.problems);
+            return (loaded(format, FileState::Broken), None);
+        }
+    };
+    for duplicate in duplicates {
+        let message = format!(
+            "`{}` stands here again; the one on line {} is not used",
+            duplicate.key.escape_debug(),
+            duplicate.first.line
+        );
+        report
+            .warn(duplicate.second, &duplicate.key, message)
+            .hint("keep one of the two");
+    }
+    let tables = lower::split(&mut report, node, format);
+    problems.append(&mut report.problems);
+    let state = FileState::Read {
+        servers: tables.servers.len(),
+    };
+    (loaded(format, state), Some((source, tables)))
+}
+
+fn missing(path: &std::path::Path) -> ConfigProblem {
+    ConfigProblem {
+        severity: Severity::Error,
+        file: path.into(),
+        line: 0,
+        column: 0,
+        key: String::new(),
+        message: "the file named by `--config` does not exist".into(),
+        hints: Vec::new(),
+        excerpt: None,
+    }
+}
+
+/// Everything that is not a server.
+fn tables(config: &mut Config, around: &Surroundings, read: &[Read]) {
+    let mut by_layer: Vec<&Read> = read.iter().collect();
+    by_layer.sort_by_key(|(source, _)| source.layer);
+    for (source, tables) in &by_layer {
+        let mut report = Report::new(source);
+        if let Some(node) = &tables.model {
+            lower::model::lower(
+                &mut report,
+                around,
+                node,
+                &mut config.model,
+                &mut config.secrets,
+            );
+        }
+        if let Some(node) = &tables.limits {
+            lower::run::limits(&mut report, node, &mut config.limits);
+        }
+        if let Some(node) = &tables.builtin {
+            lower::run::builtin(&mut report, node, &mut config.builtin);
+        }
+        config.problems.append(&mut report.problems);
+    }
+    // Managed, explicit, user, project: whoever may loosen comes before the one who may not.
+    by_layer
+        .sort_by_key(|(source, _)| (!source.layer.may_loosen(), std::cmp::Reverse(source.layer)));
+    for (source, tables) in by_layer {
+        let mut report = Report::new(source);
+        if let Some(node) = &tables.policy {
+            lower::policy::lower(&mut report, node, &mut config.policy);
+        }
+        config.problems.append(&mut report.problems);
+    }
+}
+
+fn servers(config: &mut Config, around: &Surroundings, read: Vec<Read>) {
+    let mut sources = Vec::new();
+    let mut raw: Vec<(String, Layer, (usize, RawServer))> = Vec::new();
+    for (index, (source, tables)) in read.into_iter().enumerate() {
+        let layer = source.layer;
+        raw.extend(
+            tables
+                .servers
+                .into_iter()
+                .map(|server| (server.name.clone(), layer, (index, server))),
+        );
+        sources.push(source);
+    }
+    for (name, merged) in merge::merge(raw) {
+        let (layer, (index, winner)) = merged.winner;
+        let Some(source) = sources.get(index) else {
+            continue;
+        };
+        let mut report = Report::new(source);
+        let name = match ServerName::new(&name) {
+            Ok(name) => name,
+            Err(error) => {
+                report
+                    .warn(winner.at, &winner.path, error.to_string())
+                    .hint("the server is set aside; give it another name");
+                config.problems.append(&mut report.problems);
+                continue;
+            }
+        };
+        let origin = source.origin(winner.at);
+        for (other_layer, (other, loser)) in merged.losers {
+            let Some(other) = sources.get(other) else {
+                continue;
+            };
+            let replaced = other.origin(loser.at);
+            if other_layer == layer {
+                let message =
+                    format!("`{name}` is configured here and at {replaced}; this one counts");
+                report
+                    .warn(winner.at, &winner.path, message)
+                    .hint("keep one of the two");
+            }
+            config.shadowed.push(Shadowed {
+                name: name.clone(),
+                origin: replaced,
+                by: origin.clone(),
+            });
+        }
+        let lowered = lower::server::lower(source, around, &name, &winner);
+        config.problems.append(&mut report.problems);
+        config.problems.extend(lowered.warnings);
+        config.secrets.extend(lowered.secrets);
+        config.servers.insert(
+            name.clone(),
+            ServerEntry {
+                name,
+                origin,
+                state: lowered.state,
+            },
+        );
+    }
+}

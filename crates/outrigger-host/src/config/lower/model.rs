@@ -1,0 +1,129 @@
+//! `[model]`: the default model and the providers. A provider merges as a whole, like a server.
+
+use indexmap::IndexMap;
+
+use super::server::Lowering;
+use super::transport::{Draft, http_url};
+use crate::config::model::{ModelSettings, ProviderEntry, ProviderSettings, ProviderState};
+use crate::config::node::{Entry, Node};
+use crate::config::origin::Setting;
+use crate::config::problem::Severity;
+use crate::config::report::{Report, join};
+use crate::config::secret::Secrets;
+use crate::config::source::Source;
+use crate::config::surroundings::Surroundings;
+use crate::config::value;
+
+const KEYS: &[&str] = &["kind", "base_url", "key_env", "context_tokens", "headers"];
+
+/// Takes over what one file says about models. Files come from the farthest to the nearest.
+pub(crate) fn lower(
+    report: &mut Report<'_>,
+    around: &Surroundings,
+    node: &Node,
+    settings: &mut ModelSettings,
+    secrets: &mut Secrets,
+) {
+    let Some(entries) = value::table(report, "model", node) else {
+        return;
+    };
+    for entry in entries {
+        match entry.key.as_str() {
+            "default" => {
+                if let Some(value) = value::text(report, "model.default", &entry.node) {
+                    settings.default = Some(Setting {
+                        value,
+                        origin: report.origin(entry.at),
+                    });
+                }
+            }
+            "providers" => {
+                let Some(providers) = value::table(report, "model.providers", &entry.node) else {
+                    continue;
+                };
+                for provider in providers {
+                    let (lowered, found) = provider_entry(report.source, around, provider);
+                    put(&mut settings.providers, &provider.key, lowered);
+                    secrets.extend(found);
+                }
+            }
+            _ => report.unknown(Severity::Error, entry, "model", &["default", "providers"]),
+        }
+    }
+}
+
+fn put(providers: &mut IndexMap<String, ProviderEntry>, name: &str, nearer: ProviderEntry) {
+    providers.insert(name.to_owned(), nearer);
+}
+
+fn provider_entry(
+    source: &Source,
+    around: &Surroundings,
+    entry: &Entry,
+) -> (ProviderEntry, Secrets) {
+    let path = join("model.providers", &entry.key);
+    let mut low = Lowering {
+        report: Report::new(source),
+        around,
+        path: &path,
+        secrets: Secrets::default(),
+        written: Vec::new(),
+    };
+    let settings = provider(&mut low, entry);
+    let origin = source.origin(entry.at);
+    let state = match settings {
+        Some(settings) if !low.report.has_errors() => ProviderState::Ready(Box::new(settings)),
+        _ => ProviderState::Broken(low.report.problems),
+    };
+    (ProviderEntry { origin, state }, low.secrets)
+}
+
+fn provider(low: &mut Lowering<'_>, provider: &Entry) -> Option<ProviderSettings> {
+    let scope = low.path;
+    let mut settings = ProviderSettings::default();
+    let mut draft = Draft::default();
+    for entry in value::table(&mut low.report, scope, &provider.node)? {
+        let path = join(scope, &entry.key);
+        let origin = low.report.origin(entry.at);
+        let setting = |value: String| Setting {
+            value,
+            origin: origin.clone(),
+        };
+        let node = &entry.node;
+        match entry.key.as_str() {
+            "kind" => settings.kind = plain(low, &path, entry).map(setting),
+            "key_env" => settings.key_env = plain(low, &path, entry).map(setting),
+            "context_tokens" => {
+                let value = value::count::<u64>(&mut low.report, &path, node);
+                if let Some(value) = value {
+                    low.note("context_tokens", entry.at, value.into());
+                    settings.context_tokens = Some(Setting { value, origin });
+                }
+            }
+            "base_url" => {
+                draft.key(low, "url", &path, entry);
+                if let Some((at, written)) = draft.take_url()
+                    && let Some(value) = http_url(low, &path, at, &written)
+                {
+                    settings.base_url = Some(Setting { value, origin });
+                }
+            }
+            "headers" => draft.key(low, "headers", &path, entry),
+            _ => low.report.unknown(Severity::Error, entry, scope, KEYS),
+        }
+    }
+    settings.headers = draft.take_headers();
+    for written in &mut low.written {
+        if let Some(first) = written.path.first_mut().filter(|first| *first == "url") {
+            "base_url".clone_into(first);
+        }
+    }
+    settings.written = std::mem::take(&mut low.written);
+    Some(settings)
+}
+
+fn plain(low: &mut Lowering<'_>, path: &str, entry: &Entry) -> Option<String> {
+    let value = value::text(&mut low.report, path, &entry.node)?;
+    low.note(&entry.key, entry.at, value.clone().into());
+    Some(value)
+}

@@ -1,0 +1,91 @@
+//! `[limits]` and `[builtin]`. Both merge key by key: the nearest file that has a key wins.
+
+use crate::config::node::{Entry, Node, Value};
+use crate::config::origin::Setting;
+use crate::config::problem::Severity;
+use crate::config::report::{Report, join};
+use crate::config::run::{BuiltinSettings, RunLimits};
+use crate::config::value;
+
+/// Takes over what one file says about limits. Files come from the farthest to the nearest.
+pub(crate) fn limits(report: &mut Report<'_>, node: &Node, limits: &mut RunLimits) {
+    let Some(entries) = value::table(report, "limits", node) else {
+        return;
+    };
+    for entry in entries {
+        let key = join("limits", &entry.key);
+        let node = &entry.node;
+        match entry.key.as_str() {
+            "max_turns" => set(report, entry, &mut limits.max_turns, |report| {
+                value::count(report, &key, node)
+            }),
+            "max_calls" => set(report, entry, &mut limits.max_calls, |report| {
+                value::count(report, &key, node)
+            }),
+            "max_tokens" => set(
+                report,
+                entry,
+                &mut limits.max_tokens,
+                |report| match &node.value {
+                    Value::Text(word) if word == "none" => Some(None),
+                    _ => value::count(report, &key, node).map(Some),
+                },
+            ),
+            // Two names for one thing: a number reads better with its unit in the key.
+            "max_time" | "max_seconds" => {
+                set(report, entry, &mut limits.max_time, |report| {
+                    value::duration(report, &key, node)
+                });
+            }
+            _ => {
+                report.unknown(
+                    Severity::Error,
+                    entry,
+                    "limits",
+                    &["max_turns", "max_calls", "max_tokens", "max_time"],
+                );
+            }
+        }
+    }
+}
+
+/// Takes over what one file says about built-in servers.
+pub(crate) fn builtin(report: &mut Report<'_>, node: &Node, builtin: &mut BuiltinSettings) {
+    let Some(entries) = value::table(report, "builtin", node) else {
+        return;
+    };
+    for entry in entries {
+        let key = join("builtin", &entry.key);
+        let slot = match entry.key.as_str() {
+            "time" => &mut builtin.time,
+            "workspace" => &mut builtin.workspace,
+            "echo" => &mut builtin.echo,
+            _ => {
+                report.unknown(
+                    Severity::Error,
+                    entry,
+                    "builtin",
+                    &["time", "workspace", "echo"],
+                );
+                continue;
+            }
+        };
+        set(report, entry, slot, |report| {
+            value::truth(report, &key, &entry.node)
+        });
+    }
+}
+
+fn set<T>(
+    report: &mut Report<'_>,
+    entry: &Entry,
+    slot: &mut Setting<T>,
+    read: impl FnOnce(&mut Report<'_>) -> Option<T>,
+) {
+    if let Some(value) = read(report) {
+        slot.replace(Setting {
+            value,
+            origin: report.origin(entry.at),
+        });
+    }
+}

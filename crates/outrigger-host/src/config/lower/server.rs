@@ -1,0 +1,305 @@
+//! One server's table: from its keys to [`ServerSettings`]. Every fault of an entry is reported,
+//! not just the first; one error sets the server aside.
+
+use serde_json::Value as Shown;
+
+use super::options::Options;
+use super::transport::{self, Draft};
+use super::{Dialect, RawServer};
+use crate::config::expand::{self, Expanded};
+use crate::config::node::{Entry, Node, Pos, Value};
+use crate::config::problem::ConfigProblem;
+use crate::config::report::{Report, join, nearest};
+use crate::config::secret::Secrets;
+use crate::config::server::{EntryState, ServerSettings, WrittenKey};
+use crate::config::source::Source;
+use crate::config::surroundings::Surroundings;
+use crate::config::value;
+use outrigger_connect::{ServerName, ServerSpec};
+
+/// What lowering a server gives.
+pub(crate) struct Lowered {
+    pub(crate) state: EntryState,
+    /// Warnings of an entry that is used all the same.
+    pub(crate) warnings: Vec<ConfigProblem>,
+    pub(crate) secrets: Secrets,
+}
+
+/// Our keys, for suggestions.
+const KEYS: &[&str] = &[
+    "command",
+    "args",
+    "env",
+    "cwd",
+    "url",
+    "headers",
+    "type",
+    "enabled",
+    "description",
+    "read_only",
+    "protocol",
+    "framing",
+    "timeouts",
+    "limits",
+    "allowed_tools",
+    "disabled_tools",
+];
+
+/// What other hosts call our keys.
+const ALIASES: &[(&str, &str)] = &[
+    ("transport", "type"),
+    ("environment", "env"),
+    ("http_headers", "headers"),
+    ("readOnly", "read_only"),
+    ("enabled_tools", "allowed_tools"),
+    ("enabledTools", "allowed_tools"),
+    ("allowedTools", "allowed_tools"),
+    ("includeTools", "allowed_tools"),
+    ("disabledTools", "disabled_tools"),
+    ("excludeTools", "disabled_tools"),
+];
+
+/// Lowers an entry whose name is good.
+pub(crate) fn lower(
+    source: &Source,
+    around: &Surroundings,
+    name: &ServerName,
+    raw: &RawServer,
+) -> Lowered {
+    let mut lowering = Lowering {
+        report: Report::new(source),
+        around,
+        path: &raw.path,
+        secrets: Secrets::default(),
+        written: Vec::new(),
+    };
+    let state = lowering.entry(name, raw);
+    let Lowering {
+        report, secrets, ..
+    } = lowering;
+    match state {
+        None => Lowered {
+            state: EntryState::Broken(report.problems),
+            warnings: Vec::new(),
+            secrets,
+        },
+        Some(state) => Lowered {
+            state,
+            warnings: report.problems,
+            secrets,
+        },
+    }
+}
+
+/// The state of lowering one entry.
+pub(crate) struct Lowering<'a> {
+    pub(crate) report: Report<'a>,
+    pub(crate) around: &'a Surroundings,
+    pub(crate) path: &'a str,
+    pub(crate) secrets: Secrets,
+    pub(crate) written: Vec<WrittenKey>,
+}
+
+impl Lowering<'_> {
+    /// `None` when the entry is broken.
+    fn entry(&mut self, name: &ServerName, raw: &RawServer) -> Option<EntryState> {
+        let entries = value::table(&mut self.report, self.path, &raw.node)?;
+        if is_off(entries) {
+            return Some(EntryState::Disabled);
+        }
+        let mut draft = Draft::new(raw.at);
+        let mut rest = Options::default();
+        for entry in entries {
+            self.key(raw.dialect, entry, &mut draft, &mut rest);
+        }
+        draft.framing = rest.framing;
+        let transport = transport::finish(self, draft);
+        if self.report.has_errors() {
+            return None;
+        }
+        let spec = ServerSpec {
+            name: name.clone(),
+            transport: transport?,
+            protocol: rest.protocol,
+            deadlines: rest.deadlines,
+            limits: rest.limits,
+        };
+        Some(EntryState::Ready(Box::new(ServerSettings {
+            spec,
+            read_only: rest.read_only,
+            description: rest.description,
+            allowed_tools: rest.allowed_tools,
+            disabled_tools: rest.disabled_tools,
+            written: std::mem::take(&mut self.written),
+        })))
+    }
+
+    fn key(&mut self, dialect: Dialect, entry: &Entry, draft: &mut Draft, rest: &mut Options) {
+        let alias = ALIASES
+            .iter()
+            .find(|(alias, _)| *alias == entry.key)
+            .map(|&(_, key)| key);
+        let key = match alias {
+            Some(key) if dialect == Dialect::Foreign || entry.key == "transport" => key,
+            _ => entry.key.as_str(),
+        };
+        let path = join(self.path, &entry.key);
+        match key {
+            "command" | "args" | "env" | "cwd" | "url" | "headers" | "type" => {
+                draft.key(self, key, &path, entry)
+            }
+            "enabled" | "disabled" => {
+                value::truth(&mut self.report, &path, &entry.node);
+            }
+            _ if rest.key(self, key, &path, entry) => self.note(key, entry.at, shown(&entry.node)),
+            _ => self.unknown(dialect, &path, entry),
+        }
+    }
+
+    /// Records a key as written, for display.
+    pub(crate) fn note(&mut self, key: &str, at: Pos, shown: Shown) {
+        let origin = self.report.origin(at);
+        self.written.push(WrittenKey {
+            path: vec![key.to_owned()],
+            shown,
+            origin,
+        });
+    }
+
+    /// Records a key of a table as written, for display.
+    pub(crate) fn note_inner(&mut self, table: &str, entry: &Entry, shown: Shown) {
+        let origin = self.report.origin(entry.at);
+        self.written.push(WrittenKey {
+            path: vec![table.to_owned(), entry.key.clone()],
+            shown,
+            origin,
+        });
+    }
+
+    /// Replaces variables, and remembers what they held; `None` after an error.
+    pub(crate) fn expand(&mut self, path: &str, node: &Node, text: &str) -> Option<Expanded> {
+        let result = expand::expand(text, self.around);
+        let expanded = self.sound(path, node, result)?;
+        for (variable, held) in &expanded.used {
+            if held.is_empty() {
+                let message = format!("`{path}` uses `${{{variable}}}`, which is set and empty");
+                self.report.warn(node.at, path, message);
+            }
+            if !super::super::environment::is_inherited(variable) {
+                self.secrets.add_variable(variable, held);
+            }
+        }
+        if expanded.text.contains('\0') {
+            self.report.error(
+                node.at,
+                path,
+                format!("`{path}` holds a NUL byte, which no program can be given"),
+            );
+            return None;
+        }
+        Some(expanded)
+    }
+
+    /// A leading `~` becomes the home folder.
+    pub(crate) fn tilde(&mut self, path: &str, node: &Node, text: String) -> Option<String> {
+        let result = expand::tilde(text, self.around.home.as_deref());
+        self.sound(path, node, result)
+    }
+
+    fn sound<T>(
+        &mut self,
+        path: &str,
+        node: &Node,
+        result: Result<T, expand::ExpandError>,
+    ) -> Option<T> {
+        result
+            .map_err(|error| {
+                self.report
+                    .error(node.at, path, format!("`{path}` {error}"))
+                    .hint(error.hint());
+            })
+            .ok()
+    }
+
+    fn unknown(&mut self, dialect: Dialect, path: &str, entry: &Entry) {
+        let key = entry.key.as_str();
+        let alias = ALIASES
+            .iter()
+            .find(|(alias, _)| *alias == key)
+            .map(|&(_, key)| key);
+        let report = &mut self.report;
+        if dialect == Dialect::Native {
+            match alias {
+                Some(own) => {
+                    let message = format!("unknown key `{key}` in `{}`", self.path);
+                    report
+                        .error(entry.at, path, message)
+                        .hint(format!("did you mean `{own}`?"));
+                }
+                None => report.unknown(dialect.unknown(), entry, self.path, KEYS),
+            }
+            return;
+        }
+        match key {
+            "autoApprove" | "alwaysAllow" | "autoAllow" | "trust" => {
+                report
+                    .warn(entry.at, path, format!("`{path}` grants nothing here"))
+                    .hint("what may run without asking is said in `[policy]` of `outrigger.toml`");
+            }
+            "timeout" => {
+                report
+                    .warn(
+                        entry.at,
+                        path,
+                        format!(
+                            "`{path}` is not used: some hosts mean seconds by it, some milliseconds"
+                        ),
+                    )
+                    .hint("write `\"timeouts\": {\"call\": \"60s\"}`");
+            }
+            "envFile" => {
+                report
+                    .error(entry.at, path, format!("`{path}` is not read, and without its variables the server would not work as meant"))
+                    .hint("put the variables into `env`");
+            }
+            _ if key.starts_with(['_', '$', '/']) => {}
+            _ => {
+                let warning = report.warn(
+                    entry.at,
+                    path,
+                    format!("`{path}` is not a key that is used here"),
+                );
+                if let Some(near) = nearest(key, KEYS) {
+                    warning.hint(format!("did you mean `{near}`?"));
+                }
+            }
+        }
+    }
+}
+
+fn is_off(entries: &[Entry]) -> bool {
+    entries.iter().any(|entry| match entry.key.as_str() {
+        "enabled" => matches!(entry.node.value, Value::Bool(false)),
+        "disabled" => matches!(entry.node.value, Value::Bool(true)),
+        _ => false,
+    })
+}
+
+/// A value as it stands in the file. Only for keys that hold no secret.
+fn shown(node: &Node) -> Shown {
+    match &node.value {
+        Value::Null => Shown::Null,
+        Value::Bool(value) => Shown::Bool(*value),
+        Value::Number(digits) => digits
+            .parse::<serde_json::Number>()
+            .map_or_else(|_| Shown::from(digits.as_str()), Shown::Number),
+        Value::Text(text) => Shown::from(text.as_str()),
+        Value::List(items) => Shown::Array(items.iter().map(shown).collect()),
+        Value::Table(entries) => Shown::Object(
+            entries
+                .iter()
+                .map(|entry| (entry.key.clone(), shown(&entry.node)))
+                .collect(),
+        ),
+    }
+}

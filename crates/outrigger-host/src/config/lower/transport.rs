@@ -1,0 +1,455 @@
+//! How a server is reached: the keys `command`, `args`, `env`, `cwd`, `url`, `headers` and `type`,
+//! and what they mean together.
+
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+
+use outrigger_connect::{Framing, HttpSpec, StdioSpec, TransportSpec};
+use url::Url;
+
+use super::address::{
+    as_shown, clean, is_header_name, mask_url, masked, parse_http_url, refuse_mask,
+};
+use super::server::Lowering;
+use crate::config::environment;
+use crate::config::node::{Entry, Node, Pos, Value};
+use crate::config::report::join;
+use crate::config::secret::{self, MASK};
+use crate::config::value;
+
+/// What is known of the transport while keys are read.
+#[derive(Default)]
+pub(crate) struct Draft {
+    at: Pos,
+    pub(crate) framing: Framing,
+    kind: Option<(Kind, String)>,
+    command: Option<(Pos, String)>,
+    args: Vec<String>,
+    env: BTreeMap<String, String>,
+    cwd: Option<String>,
+    url: Option<(Pos, String)>,
+    headers: Vec<(String, String)>,
+    /// A key was there and could not be read; what is missing because of it is not reported.
+    unread: bool,
+}
+
+/// What `type` says.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Kind {
+    Stdio,
+    Http,
+    Sse,
+    WebSocket,
+}
+
+const KINDS: &[(&str, Kind)] = &[
+    ("stdio", Kind::Stdio),
+    ("local", Kind::Stdio),
+    ("http", Kind::Http),
+    ("https", Kind::Http),
+    ("streamable-http", Kind::Http),
+    ("streamable_http", Kind::Http),
+    ("streamableHttp", Kind::Http),
+    ("remote", Kind::Http),
+    ("sse", Kind::Sse),
+    ("ws", Kind::WebSocket),
+    ("websocket", Kind::WebSocket),
+];
+
+impl Draft {
+    /// Nothing read yet; `at` is where the entry begins.
+    pub(crate) fn new(at: Pos) -> Self {
+        Self {
+            at,
+            ..Self::default()
+        }
+    }
+
+    /// Reads one of the seven keys.
+    pub(crate) fn key(&mut self, low: &mut Lowering<'_>, key: &str, path: &str, entry: &Entry) {
+        let node = &entry.node;
+        let read = match key {
+            "command" => self.read_command(low, path, entry),
+            "args" => self.read_args(low, path, entry),
+            "env" => self.read_env(low, path, node),
+            "cwd" => self.read_cwd(low, path, entry),
+            "url" => self.read_url(low, path, entry),
+            "headers" => self.read_headers(low, path, node),
+            _ => self.read_kind(low, path, entry),
+        };
+        self.unread |= read.is_none();
+    }
+
+    /// The address, as far as it was read.
+    pub(crate) fn take_url(&mut self) -> Option<(Pos, String)> {
+        self.url.take()
+    }
+
+    /// The headers, as far as they were read.
+    pub(crate) fn take_headers(&mut self) -> Vec<(String, String)> {
+        std::mem::take(&mut self.headers)
+    }
+
+    fn read_kind(&mut self, low: &mut Lowering<'_>, path: &str, entry: &Entry) -> Option<()> {
+        let written = value::text(&mut low.report, path, &entry.node)?;
+        let kind = KINDS
+            .iter()
+            .find(|(word, _)| word.eq_ignore_ascii_case(&written))
+            .map(|&(_, kind)| kind);
+        let Some(kind) = kind else {
+            low.report
+                .error(
+                    entry.node.at,
+                    path,
+                    format!("`{path}` cannot be `{}`", written.escape_debug()),
+                )
+                .hint(
+                    "it can be `stdio` or `http` (also written `streamable-http`), or be left out",
+                );
+            return None;
+        };
+        low.note("type", entry.at, written.clone().into());
+        self.kind = Some((kind, written));
+        Some(())
+    }
+
+    fn read_command(&mut self, low: &mut Lowering<'_>, path: &str, entry: &Entry) -> Option<()> {
+        let node = &entry.node;
+        // Some hosts write the whole argument vector as `command`.
+        if let Value::List(items) = &node.value {
+            let [first, rest @ ..] = items.as_slice() else {
+                low.report
+                    .error(node.at, path, format!("`{path}` is empty"));
+                return None;
+            };
+            self.command_text(low, path, first, entry.at)?;
+            let rest = Node::new(node.at, Value::List(rest.to_vec()));
+            let mut args = Self::list(low, path, &rest, entry.at)?;
+            args.append(&mut self.args);
+            self.args = args;
+            return Some(());
+        }
+        self.command_text(low, path, node, entry.at)
+    }
+
+    fn command_text(
+        &mut self,
+        low: &mut Lowering<'_>,
+        path: &str,
+        node: &Node,
+        at: Pos,
+    ) -> Option<()> {
+        let written = value::text(&mut low.report, path, node)?;
+        let expanded = low.expand(path, node, &written)?;
+        let command = low.tilde(path, node, expanded.text)?;
+        if command.trim().is_empty() {
+            low.report
+                .error(node.at, path, format!("`{path}` is empty"))
+                .hint("write the program to start");
+            return None;
+        }
+        if command.contains(char::is_whitespace) && !command.contains(['/', '\\']) {
+            let program = command
+                .split_whitespace()
+                .next()
+                .unwrap_or_default()
+                .to_owned();
+            low.report
+                .warn(
+                    node.at,
+                    path,
+                    format!("`{path}` has a space in it, and no shell takes it apart"),
+                )
+                .hint(format!(
+                    "write `{program}` as `command` and the rest as a list in `args`"
+                ));
+        }
+        low.note("command", at, as_shown(&written, &command).into());
+        self.command = Some((node.at, command));
+        Some(())
+    }
+
+    fn read_args(&mut self, low: &mut Lowering<'_>, path: &str, entry: &Entry) -> Option<()> {
+        let mut args = Self::list(low, path, &entry.node, entry.at)?;
+        self.args.append(&mut args);
+        Some(())
+    }
+
+    fn list(low: &mut Lowering<'_>, path: &str, node: &Node, at: Pos) -> Option<Vec<String>> {
+        let items = value::list(&mut low.report, path, node)?;
+        let mut args: Vec<String> = Vec::new();
+        let mut shown = Vec::new();
+        let mut sound = true;
+        for (index, (item, written)) in items.into_iter().enumerate() {
+            let path = format!("{path}[{index}]");
+            let arg = low
+                .expand(&path, item, &written)
+                .and_then(|expanded| low.tilde(&path, item, expanded.text));
+            let Some(arg) = arg else {
+                sound = false;
+                continue;
+            };
+            let mut as_written = as_shown(&written, &arg);
+            if let Some(hidden) = secret::secret_of_arg(args.last().map(String::as_str), &arg) {
+                low.secrets.add(hidden);
+                if !written.contains("${") {
+                    as_written = as_written.replace(hidden, MASK);
+                }
+            }
+            shown.push(serde_json::Value::from(as_written));
+            args.push(arg);
+        }
+        low.note("args", at, shown.into());
+        sound.then_some(args)
+    }
+
+    fn read_env(&mut self, low: &mut Lowering<'_>, path: &str, node: &Node) -> Option<()> {
+        let mut sound = true;
+        for (entry, written) in value::text_table(&mut low.report, path, node)? {
+            let path = join(path, &entry.key);
+            if entry.key.is_empty() || entry.key.contains(['=', '\0']) {
+                let message = format!(
+                    "`{}` cannot name an environment variable",
+                    entry.key.escape_debug()
+                );
+                low.report.error(entry.at, &path, message);
+                sound = false;
+                continue;
+            }
+            sound &= self.env_entry(low, &path, entry, &written).is_some();
+        }
+        sound.then_some(())
+    }
+
+    fn env_entry(
+        &mut self,
+        low: &mut Lowering<'_>,
+        path: &str,
+        entry: &Entry,
+        written: &str,
+    ) -> Option<()> {
+        let text = low.expand(path, &entry.node, written)?.text;
+        refuse_mask(low, path, &entry.node, &text)?;
+        let hidden = secret::is_secret_name(&entry.key) || secret::is_secret_shape(&text);
+        if hidden {
+            low.secrets.add(&text);
+        }
+        low.note_inner("env", entry, masked(written, &text, hidden).into());
+        self.env.insert(entry.key.clone(), text);
+        Some(())
+    }
+
+    fn read_cwd(&mut self, low: &mut Lowering<'_>, path: &str, entry: &Entry) -> Option<()> {
+        let written = value::text(&mut low.report, path, &entry.node)?;
+        let expanded = low.expand(path, &entry.node, &written)?;
+        let text = low.tilde(path, &entry.node, expanded.text)?;
+        let folder = clean(&low.report.source.base(&low.around.workspace).join(&text));
+        low.note(
+            "cwd",
+            entry.at,
+            as_shown(&written, &folder.to_string_lossy()).into(),
+        );
+        self.cwd = Some(folder.to_string_lossy().into_owned());
+        Some(())
+    }
+
+    fn read_url(&mut self, low: &mut Lowering<'_>, path: &str, entry: &Entry) -> Option<()> {
+        let written = value::text(&mut low.report, path, &entry.node)?;
+        let text = low
+            .expand(path, &entry.node, &written)?
+            .text
+            .trim()
+            .to_owned();
+        let masked = mask_url(&mut low.secrets, &text);
+        low.note("url", entry.at, as_shown(&written, &masked).into());
+        self.url = Some((entry.node.at, text));
+        Some(())
+    }
+
+    fn read_headers(&mut self, low: &mut Lowering<'_>, path: &str, node: &Node) -> Option<()> {
+        let mut sound = true;
+        for (entry, written) in value::text_table(&mut low.report, path, node)? {
+            let path = join(path, &entry.key);
+            sound &= self.header(low, &path, entry, &written).is_some();
+        }
+        sound.then_some(())
+    }
+
+    fn header(
+        &mut self,
+        low: &mut Lowering<'_>,
+        path: &str,
+        entry: &Entry,
+        written: &str,
+    ) -> Option<()> {
+        if !is_header_name(&entry.key) {
+            low.report.error(
+                entry.at,
+                path,
+                format!("`{}` cannot name an HTTP header", entry.key.escape_debug()),
+            );
+            return None;
+        }
+        let text = low.expand(path, &entry.node, written)?.text;
+        refuse_mask(low, path, &entry.node, &text)?;
+        let text = text.trim_matches([' ', '\t']).to_owned();
+        let hidden = secret::is_secret_name(&entry.key) || secret::is_secret_shape(&text);
+        if hidden {
+            low.secrets.add(&text);
+        }
+        if let Some(bad) = text
+            .chars()
+            .find(|&c| c != '\t' && (c.is_ascii_control() || !c.is_ascii()))
+        {
+            let message = format!(
+                "`{path}` holds `{}`, which a header cannot carry",
+                bad.escape_debug()
+            );
+            let problem = low.report.error(entry.node.at, path, message);
+            if bad == '\n' || bad == '\r' {
+                problem.hint("a value read from a file often ends with a line break; remove it");
+            }
+            return None;
+        }
+        low.note_inner("headers", entry, masked(written, &text, hidden).into());
+        self.headers.push((entry.key.clone(), text));
+        Some(())
+    }
+}
+
+/// Puts the keys together.
+pub(crate) fn finish(low: &mut Lowering<'_>, draft: Draft) -> Option<TransportSpec> {
+    let path = low.path;
+    let kind = match (&draft.kind, &draft.command, &draft.url) {
+        (Some((kind, _)), _, _) => *kind,
+        (None, Some(_), Some(_)) => {
+            low.report
+                .error(
+                    draft.at,
+                    path,
+                    format!("`{path}` has both `command` and `url`"),
+                )
+                .hint("keep one, or say which is meant with `type`");
+            return None;
+        }
+        (None, Some(_), None) => Kind::Stdio,
+        (None, None, Some((_, url))) if url.starts_with("ws://") || url.starts_with("wss://") => {
+            Kind::WebSocket
+        }
+        (None, None, Some(_)) => Kind::Http,
+        (None, None, None) => {
+            if !draft.unread {
+                low.report
+                    .error(
+                        draft.at,
+                        path,
+                        format!("`{path}` has neither `command` nor `url`"),
+                    )
+                    .hint(
+                        "a program to start needs `command`, a server on the network needs `url`",
+                    );
+            }
+            return None;
+        }
+    };
+    match kind {
+        Kind::Stdio => finish_stdio(low, draft).map(TransportSpec::Stdio),
+        Kind::Http => finish_http(low, draft).map(TransportSpec::Http),
+        Kind::Sse | Kind::WebSocket => {
+            let what = if kind == Kind::Sse {
+                "the older HTTP+SSE transport"
+            } else {
+                "WebSocket"
+            };
+            low.report
+                .error(draft.at, path, format!("`{path}` wants {what}, which this version does not speak"))
+                .hint("if the server also offers Streamable HTTP, give that address with `type = \"http\"`");
+            None
+        }
+    }
+}
+
+fn finish_stdio(low: &mut Lowering<'_>, draft: Draft) -> Option<StdioSpec> {
+    let path = low.path;
+    let Some((_, command)) = draft.command else {
+        if !draft.unread {
+            low.report.error(
+                draft.at,
+                path,
+                format!("`{path}` is of type `stdio` and has no `command`"),
+            );
+        }
+        return None;
+    };
+    if let Some((at, _)) = draft.url {
+        low.report.warn(
+            at,
+            path,
+            format!("`{path}.url` is not used: the server is of type `stdio`"),
+        );
+    }
+    let cwd = draft
+        .cwd
+        .map_or_else(|| low.around.workspace.clone(), PathBuf::from);
+    // As for a program that changes its folder and then starts another.
+    let relative = command.contains('/') && !Path::new(&command).is_absolute();
+    let command = if relative {
+        clean(&cwd.join(&command)).to_string_lossy().into_owned()
+    } else {
+        command
+    };
+    let mut env = environment::inherited(&low.around.env);
+    env.extend(draft.env);
+    Some(StdioSpec {
+        command,
+        args: draft.args,
+        env,
+        cwd,
+        framing: draft.framing,
+    })
+}
+
+fn finish_http(low: &mut Lowering<'_>, draft: Draft) -> Option<HttpSpec> {
+    let path = low.path;
+    let Some((at, written)) = draft.url else {
+        if !draft.unread {
+            let kind = draft
+                .kind
+                .map_or_else(|| "http".to_owned(), |(_, written)| written);
+            low.report.error(
+                draft.at,
+                path,
+                format!("`{path}` is of type `{kind}` and has no `url`"),
+            );
+        }
+        return None;
+    };
+    if let Some((at, _)) = draft.command {
+        low.report.warn(
+            at,
+            path,
+            format!("`{path}.command` is not used: the server is reached by its `url`"),
+        );
+    }
+    let url = http_url(low, &format!("{path}.url"), at, &written)?;
+    Some(HttpSpec {
+        url,
+        headers: draft.headers,
+    })
+}
+
+/// Reads an `http` or `https` address.
+pub(crate) fn http_url(low: &mut Lowering<'_>, path: &str, at: Pos, written: &str) -> Option<Url> {
+    match parse_http_url(written) {
+        Ok(url) => Some(url),
+        Err(fault) => {
+            let problem = low
+                .report
+                .error(at, path, format!("`{path}` {}", fault.message));
+            if let Some(hint) = fault.hint {
+                problem.hint(hint);
+            }
+            None
+        }
+    }
+}

@@ -1,0 +1,62 @@
+//! How far a run may go, and which built-in servers it has.
+
+use std::time::Duration;
+
+use super::origin::Setting;
+
+/// `[limits]`. A run that reaches one ends with a message that says so.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct RunLimits {
+    /// Turns of the model. 40 by default.
+    pub max_turns: Setting<u32>,
+    /// Tool calls. 200 by default.
+    pub max_calls: Setting<u32>,
+    /// Tokens in and out, all turns together. None by default.
+    pub max_tokens: Setting<Option<u64>>,
+    /// Time, waiting for a person not counted. 30 minutes by default.
+    pub max_time: Setting<Duration>,
+}
+
+impl Default for RunLimits {
+    fn default() -> Self {
+        Self {
+            max_turns: Setting::builtin(40),
+            max_calls: Setting::builtin(200),
+            max_tokens: Setting::builtin(None),
+            max_time: Setting::builtin(Duration::from_secs(30 * 60)),
+        }
+    }
+}
+
+/// `[builtin]`: which built-in servers are on. One that has the name of a configured server is
+/// replaced by it; ask `Config::builtin_servers` for what is left.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct BuiltinSettings {
+    /// Dates and times. On by default.
+    pub time: Setting<bool>,
+    /// The files of the workspace. On by default.
+    pub workspace: Setting<bool>,
+    /// Repeats what it is told; for trying things out. Off by default.
+    pub echo: Setting<bool>,
+}
+
+impl Default for BuiltinSettings {
+    fn default() -> Self {
+        Self {
+            time: Setting::builtin(true),
+            workspace: Setting::builtin(true),
+            echo: Setting::builtin(false),
+        }
+    }
+}
+
+impl BuiltinSettings {
+    /// Every built-in server by name.
+    pub fn each(&self) -> [(&'static str, &Setting<bool>); 3] {
+        [
+            ("time", &self.time),
+            ("workspace", &self.workspace),
+            ("echo", &self.echo),
+        ]
+    }
+}

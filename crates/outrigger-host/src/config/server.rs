@@ -1,0 +1,76 @@
+//! A configured server: ready to be connected to, switched off, or set aside with the reasons.
+
+use outrigger_connect::{ServerName, ServerSpec};
+
+use super::origin::Origin;
+use super::problem::ConfigProblem;
+
+/// The effective entry of one server.
+#[derive(Debug, Clone)]
+pub struct ServerEntry {
+    /// Its name.
+    pub name: ServerName,
+    /// Where its entry begins.
+    pub origin: Origin,
+    /// What became of it.
+    pub state: EntryState,
+}
+
+/// What became of an entry.
+#[derive(Debug, Clone)]
+pub enum EntryState {
+    /// As meant.
+    Ready(Box<ServerSettings>),
+    /// `enabled = false`, or `disabled = true`.
+    Disabled,
+    /// Set aside, and why. A farther entry of the same name is not used instead.
+    Broken(Vec<ConfigProblem>),
+}
+
+/// A server as meant.
+#[derive(Debug, Clone)]
+pub struct ServerSettings {
+    /// What a connection needs.
+    pub spec: ServerSpec,
+    /// The person's statement that its tools change nothing.
+    pub read_only: bool,
+    /// What it is for.
+    pub description: Option<String>,
+    /// Globs over its raw tool names: only these are offered. `None`: all.
+    pub allowed_tools: Option<Vec<String>>,
+    /// Globs over its raw tool names: these are not offered.
+    pub disabled_tools: Vec<String>,
+    /// What was written, key by key, in our words for the keys.
+    pub(crate) written: Vec<WrittenKey>,
+}
+
+impl ServerSettings {
+    /// Where each key was written, under the name this program has for it. Keys of tables are
+    /// joined with a dot (`env.TOKEN`).
+    pub fn origins(&self) -> impl Iterator<Item = (String, &Origin)> {
+        self.written
+            .iter()
+            .map(|written| (written.path.join("."), &written.origin))
+    }
+}
+
+/// One key of an entry, fit to be shown: a value with variables as it was written, any other as
+/// it is meant, a secret masked.
+#[derive(Debug, Clone)]
+pub(crate) struct WrittenKey {
+    /// The key; for `env` and `headers` also the name in it.
+    pub(crate) path: Vec<String>,
+    pub(crate) shown: serde_json::Value,
+    pub(crate) origin: Origin,
+}
+
+/// An entry that a nearer one replaced.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Shadowed {
+    /// The server's name.
+    pub name: ServerName,
+    /// Where the replaced entry begins.
+    pub origin: Origin,
+    /// Where the entry begins that replaced it.
+    pub by: Origin,
+}

@@ -1,0 +1,37 @@
+//! What the command line found around it. The library asks neither the environment nor the
+//! system for a folder; everything comes in here.
+
+use std::collections::BTreeMap;
+use std::fmt;
+use std::path::PathBuf;
+
+/// Where a run stands.
+#[derive(Clone, Default)]
+pub struct Surroundings {
+    /// The folder the run is bound to, absolute: `--workspace`, or the current folder.
+    pub workspace: PathBuf,
+    /// The person's configuration folder (XDG configuration folder + `outrigger`).
+    pub user_dir: Option<PathBuf>,
+    /// The folder of whoever looks after the machine (`/etc/outrigger`).
+    pub managed_dir: Option<PathBuf>,
+    /// The person's home folder.
+    pub home: Option<PathBuf>,
+    /// The environment.
+    pub env: BTreeMap<String, String>,
+    /// `--config FILE`, in the order given; a later one is nearer.
+    pub explicit: Vec<PathBuf>,
+}
+
+// The environment holds secrets: names only.
+impl fmt::Debug for Surroundings {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Surroundings")
+            .field("workspace", &self.workspace)
+            .field("user_dir", &self.user_dir)
+            .field("managed_dir", &self.managed_dir)
+            .field("home", &self.home)
+            .field("env", &self.env.keys().collect::<Vec<_>>())
+            .field("explicit", &self.explicit)
+            .finish()
+    }
+}
