@@ -23,6 +23,7 @@ mod report;
 mod run;
 mod secret;
 mod server;
+pub mod show;
 mod source;
 mod surroundings;
 mod value;

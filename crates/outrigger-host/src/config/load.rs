@@ -143,7 +143,9 @@ fn tables(config: &mut Config, around: &Surroundings, read: &[Read]) {
         }
         config.problems.append(&mut report.problems);
     }
-    // Managed, explicit, user, project: whoever may loosen comes before the one who may not.
+    // Nearest first, and whoever may loosen before the one who may not: managed, explicit, user,
+    // project.
+    by_layer.reverse();
     by_layer
         .sort_by_key(|(source, _)| (!source.layer.may_loosen(), std::cmp::Reverse(source.layer)));
     for (source, tables) in by_layer {

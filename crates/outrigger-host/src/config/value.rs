@@ -55,10 +55,10 @@ pub(crate) fn list<'n>(
         report.mismatch(key, node, "a list of text");
         return None;
     };
-    let read = |(index, item): (usize, &'n Node)| {
-        Some((item, spelled(report, &format!("{key}[{index}]"), item)?))
-    };
-    let texts: Vec<Option<_>> = items.iter().enumerate().map(read).collect();
+    let mut texts = Vec::with_capacity(items.len());
+    for (index, item) in items.iter().enumerate() {
+        texts.push(text(report, &format!("{key}[{index}]"), item).map(|text| (item, text)));
+    }
     texts.into_iter().collect()
 }
 

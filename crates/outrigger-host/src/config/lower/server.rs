@@ -146,7 +146,7 @@ impl Lowering<'_> {
         let path = join(self.path, &entry.key);
         match key {
             "command" | "args" | "env" | "cwd" | "url" | "headers" | "type" => {
-                draft.key(self, key, &path, entry)
+                draft.key(self, key, &path, entry);
             }
             "enabled" | "disabled" => {
                 value::truth(&mut self.report, &path, &entry.node);
@@ -156,21 +156,21 @@ impl Lowering<'_> {
         }
     }
 
-    /// Records a key as written, for display.
+    /// Records a key as written, for display. Two spellings of one key: the later one counts.
     pub(crate) fn note(&mut self, key: &str, at: Pos, shown: Shown) {
-        let origin = self.report.origin(at);
-        self.written.push(WrittenKey {
-            path: vec![key.to_owned()],
-            shown,
-            origin,
-        });
+        self.note_path(vec![key.to_owned()], at, shown);
     }
 
     /// Records a key of a table as written, for display.
     pub(crate) fn note_inner(&mut self, table: &str, entry: &Entry, shown: Shown) {
-        let origin = self.report.origin(entry.at);
+        self.note_path(vec![table.to_owned(), entry.key.clone()], entry.at, shown);
+    }
+
+    fn note_path(&mut self, path: Vec<String>, at: Pos, shown: Shown) {
+        let origin = self.report.origin(at);
+        self.written.retain(|written| written.path != path);
         self.written.push(WrittenKey {
-            path: vec![table.to_owned(), entry.key.clone()],
+            path,
             shown,
             origin,
         });

@@ -24,7 +24,9 @@ pub(crate) struct Draft {
     pub(crate) framing: Framing,
     kind: Option<(Kind, String)>,
     command: Option<(Pos, String)>,
-    args: Vec<String>,
+    /// Each with the form in which it is shown.
+    args: Vec<(String, serde_json::Value)>,
+    args_at: Option<Pos>,
     env: BTreeMap<String, String>,
     cwd: Option<String>,
     url: Option<(Pos, String)>,
@@ -123,11 +125,8 @@ impl Draft {
                 return None;
             };
             self.command_text(low, path, first, entry.at)?;
-            let rest = Node::new(node.at, Value::List(rest.to_vec()));
-            let mut args = Self::list(low, path, &rest, entry.at)?;
-            args.append(&mut self.args);
-            self.args = args;
-            return Some(());
+            self.args_at.get_or_insert(entry.at);
+            return self.list(low, path, rest, true);
         }
         self.command_text(low, path, node, entry.at)
     }
@@ -170,37 +169,49 @@ impl Draft {
     }
 
     fn read_args(&mut self, low: &mut Lowering<'_>, path: &str, entry: &Entry) -> Option<()> {
-        let mut args = Self::list(low, path, &entry.node, entry.at)?;
-        self.args.append(&mut args);
-        Some(())
+        let Value::List(items) = &entry.node.value else {
+            low.report.mismatch(path, &entry.node, "a list of text");
+            return None;
+        };
+        self.args_at = Some(entry.at);
+        self.list(low, path, items, false)
     }
 
-    fn list(low: &mut Lowering<'_>, path: &str, node: &Node, at: Pos) -> Option<Vec<String>> {
-        let items = value::list(&mut low.report, path, node)?;
-        let mut args: Vec<String> = Vec::new();
-        let mut shown = Vec::new();
+    /// Reads arguments and puts them where they belong among those already read.
+    fn list(
+        &mut self,
+        low: &mut Lowering<'_>,
+        path: &str,
+        items: &[Node],
+        first: bool,
+    ) -> Option<()> {
+        let mut read: Vec<(String, serde_json::Value)> = Vec::new();
         let mut sound = true;
-        for (index, (item, written)) in items.into_iter().enumerate() {
+        for (index, item) in items.iter().enumerate() {
             let path = format!("{path}[{index}]");
-            let arg = low
-                .expand(&path, item, &written)
-                .and_then(|expanded| low.tilde(&path, item, expanded.text));
-            let Some(arg) = arg else {
+            let arg = value::spelled(&mut low.report, &path, item).and_then(|written| {
+                let text = low.expand(&path, item, &written)?.text;
+                Some((low.tilde(&path, item, text)?, written))
+            });
+            let Some((arg, written)) = arg else {
                 sound = false;
                 continue;
             };
-            let mut as_written = as_shown(&written, &arg);
-            if let Some(hidden) = secret::secret_of_arg(args.last().map(String::as_str), &arg) {
+            let mut shown = as_shown(&written, &arg);
+            let previous = read.last().map(|(arg, _)| arg.as_str());
+            if let Some(hidden) =
+                secret::secret_of_arg(previous, &arg).filter(|hidden| !hidden.is_empty())
+            {
                 low.secrets.add(hidden);
                 if !written.contains("${") {
-                    as_written = as_written.replace(hidden, MASK);
+                    shown = shown.replace(hidden, MASK);
                 }
             }
-            shown.push(serde_json::Value::from(as_written));
-            args.push(arg);
+            read.push((arg, shown.into()));
         }
-        low.note("args", at, shown.into());
-        sound.then_some(args)
+        let at = if first { 0 } else { self.args.len() };
+        self.args.splice(at..at, read);
+        sound.then_some(())
     }
 
     fn read_env(&mut self, low: &mut Lowering<'_>, path: &str, node: &Node) -> Option<()> {
@@ -388,6 +399,10 @@ fn finish_stdio(low: &mut Lowering<'_>, draft: Draft) -> Option<StdioSpec> {
             format!("`{path}.url` is not used: the server is of type `stdio`"),
         );
     }
+    let (args, shown): (Vec<_>, Vec<_>) = draft.args.into_iter().unzip();
+    if let Some(at) = draft.args_at {
+        low.note("args", at, shown.into());
+    }
     let cwd = draft
         .cwd
         .map_or_else(|| low.around.workspace.clone(), PathBuf::from);
@@ -402,7 +417,7 @@ fn finish_stdio(low: &mut Lowering<'_>, draft: Draft) -> Option<StdioSpec> {
     env.extend(draft.env);
     Some(StdioSpec {
         command,
-        args: draft.args,
+        args,
         env,
         cwd,
         framing: draft.framing,

@@ -33,10 +33,10 @@ pub(super) fn parse(source: &Source) -> Result<Option<Node>, SyntaxError> {
                 building.finish(Node::new(at, value), anchor, weight)?;
             }
             Event::SequenceStart(anchor, tag) => {
-                building.open(Open::list(at, anchor), tag.as_deref())?
+                building.open(Open::list(at, anchor), tag.as_deref())?;
             }
             Event::MappingStart(anchor, tag) => {
-                building.open(Open::table(at, anchor), tag.as_deref())?
+                building.open(Open::table(at, anchor), tag.as_deref())?;
             }
             Event::SequenceEnd | Event::MappingEnd => building.close()?,
             Event::Nothing | Event::StreamStart | Event::StreamEnd | Event::DocumentEnd => {}

@@ -1,0 +1,174 @@
+//! The effective configuration as JSON, for `config show --json`.
+
+use serde_json::{Map, Value, json};
+
+use super::duration_text;
+use crate::config::model::ProviderState;
+use crate::config::origin::{Origin, Setting};
+use crate::config::policy::PolicyRule;
+use crate::config::problem::{ConfigProblem, Severity};
+use crate::config::server::{EntryState, WrittenKey};
+use crate::config::{Config, FileState, Format, LoadedFile};
+
+/// The configuration with every origin and problem; secrets masked.
+pub fn to_json(config: &Config) -> Value {
+    let servers: Map<String, Value> = config
+        .servers
+        .values()
+        .map(|entry| {
+            let mut object = match &entry.state {
+                EntryState::Ready(settings) => {
+                    json!({ "state": "ready", "read_only": settings.read_only, "settings": written(&settings.written) })
+                }
+                EntryState::Disabled => json!({ "state": "disabled" }),
+                EntryState::Broken(problems) => json!({ "state": "broken", "problems": list(problems, problem) }),
+            };
+            object["origin"] = origin(&entry.origin);
+            (entry.name.to_string(), object)
+        })
+        .collect();
+    json!({
+        "servers": servers,
+        "shadowed": list(&config.shadowed, |shadowed| json!({
+            "name": shadowed.name.as_str(),
+            "origin": origin(&shadowed.origin),
+            "by": origin(&shadowed.by),
+        })),
+        "policy": {
+            "default": setting(&config.policy.default, |decision| decision.as_str().into()),
+            "rules": list(&config.policy.rules, rule),
+        },
+        "model": model(config),
+        "limits": limits(config),
+        "builtin": builtin(config),
+        "files": list(&config.files, file),
+        "problems": list(&config.problems, problem),
+    })
+}
+
+fn list<T>(items: &[T], each: impl Fn(&T) -> Value) -> Value {
+    items.iter().map(each).collect()
+}
+
+fn setting<T>(setting: &Setting<T>, value: impl FnOnce(&T) -> Value) -> Value {
+    json!({ "value": value(&setting.value), "origin": origin(&setting.origin) })
+}
+
+fn origin(origin: &Origin) -> Value {
+    if origin.line == 0 {
+        return json!({ "layer": origin.layer.as_str() });
+    }
+    json!({
+        "layer": origin.layer.as_str(),
+        "file": origin.file.to_string_lossy(),
+        "line": origin.line,
+        "column": origin.column,
+    })
+}
+
+fn written(keys: &[WrittenKey]) -> Value {
+    let value = |key: &WrittenKey| json!({ "value": key.shown, "origin": origin(&key.origin) });
+    Value::Object(
+        keys.iter()
+            .map(|key| (key.path.join("."), value(key)))
+            .collect(),
+    )
+}
+
+fn problem(problem: &ConfigProblem) -> Value {
+    json!({
+        "severity": match problem.severity {
+            Severity::Warning => "warning",
+            Severity::Error => "error",
+        },
+        "file": problem.file.to_string_lossy(),
+        "line": problem.line,
+        "column": problem.column,
+        "key": problem.key,
+        "message": problem.message,
+        "hints": problem.hints,
+    })
+}
+
+fn rule(rule: &PolicyRule) -> Value {
+    json!({
+        "tool": rule.tool,
+        "decision": rule.decision.as_str(),
+        "reason": rule.reason,
+        "read_only": rule.read_only,
+        "broken": rule.broken,
+        "origin": origin(&rule.origin),
+    })
+}
+
+fn model(config: &Config) -> Value {
+    let providers: Map<String, Value> = config
+        .model
+        .providers
+        .iter()
+        .map(|(name, entry)| {
+            let mut object = match &entry.state {
+                ProviderState::Ready(settings) => {
+                    json!({ "state": "ready", "settings": written(&settings.written) })
+                }
+                ProviderState::Broken(problems) => {
+                    json!({ "state": "broken", "problems": list(problems, problem) })
+                }
+            };
+            object["origin"] = origin(&entry.origin);
+            (name.clone(), object)
+        })
+        .collect();
+    let default = config
+        .model
+        .default
+        .as_ref()
+        .map(|default| setting(default, |model| model.as_str().into()));
+    json!({ "default": default, "providers": providers })
+}
+
+fn limits(config: &Config) -> Value {
+    let limits = &config.limits;
+    json!({
+        "max_turns": setting(&limits.max_turns, |&turns| turns.into()),
+        "max_calls": setting(&limits.max_calls, |&calls| calls.into()),
+        "max_tokens": setting(&limits.max_tokens, |&tokens| tokens.into()),
+        "max_time": setting(&limits.max_time, |&time| duration_text(time).into()),
+    })
+}
+
+fn builtin(config: &Config) -> Value {
+    let running = config.builtin_servers();
+    let value = |on: &Setting<bool>, name: &str| {
+        let mut object = setting(on, |&on| on.into());
+        object["running"] = running.contains(&name).into();
+        object
+    };
+    Value::Object(
+        config
+            .builtin
+            .each()
+            .into_iter()
+            .map(|(name, on)| (name.to_owned(), value(on, name)))
+            .collect(),
+    )
+}
+
+fn file(file: &LoadedFile) -> Value {
+    let (state, servers) = match file.state {
+        FileState::Missing => ("missing", None),
+        FileState::Read { servers } => ("read", Some(servers)),
+        FileState::Broken => ("broken", None),
+    };
+    json!({
+        "path": file.path.to_string_lossy(),
+        "layer": file.layer.as_str(),
+        "format": match file.format {
+            Format::Json => "json",
+            Format::Toml => "toml",
+            Format::Yaml => "yaml",
+        },
+        "state": state,
+        "servers": servers,
+    })
+}
