@@ -64,8 +64,10 @@ impl Group {
         }
     }
 
-    /// There is no polite signal on this platform: end of file was it.
-    pub(crate) fn terminate(&self) {}
+    /// Nothing to send: end of file was the polite way.
+    pub(crate) fn terminate(&self) {
+        tracing::trace!(?self, "no polite signal on this platform");
+    }
 
     /// Ends the process.
     pub(crate) fn kill(&self) {

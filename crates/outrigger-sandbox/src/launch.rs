@@ -54,7 +54,7 @@ impl Launch {
     /// runtime; takes about as long as starting a process and never waits for the program itself.
     pub fn spawn(self) -> Result<Child, SpawnError> {
         let program = lookup::resolve(&self)?;
-        start::start(&self, program)
+        start::start(&self, &program)
     }
 }
 

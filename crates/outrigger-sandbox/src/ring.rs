@@ -172,4 +172,21 @@ mod tests {
         assert_eq!(long[0].chars().count(), MAX_LINE_CHARS + 1);
         assert!(long[0].ends_with("ü…"));
     }
+
+    proptest::proptest! {
+        /// However the bytes arrive, the ring holds exactly the last ones.
+        #[test]
+        fn chunks_do_not_matter(
+            chunks in proptest::collection::vec(proptest::collection::vec(0_u8.., 0..40), 0..12),
+            capacity in 0_usize..100,
+        ) {
+            let ring = ring(capacity, &chunks.iter().map(Vec::as_slice).collect::<Vec<_>>());
+            let all = chunks.concat();
+            let kept: Vec<u8> = ring.lock().bytes.iter().copied().collect();
+            proptest::prop_assert_eq!(&kept[..], &all[all.len().saturating_sub(capacity)..]);
+            proptest::prop_assert_eq!(ring.total_bytes(), all.len() as u64);
+            // Whatever the bytes are, looking at them does no harm and keeps to its limit.
+            proptest::prop_assert!(ring.tail(3).len() <= 3);
+        }
+    }
 }

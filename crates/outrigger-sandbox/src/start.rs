@@ -3,7 +3,7 @@
 //! Promises: the process is in a process group of its own, so Ctrl-C goes to the host only, and
 //! gets exactly the three pipes. Leaves out: what a supervisor does (`supervisor`, `tether`).
 
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::sync::atomic::AtomicU32;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
@@ -23,7 +23,7 @@ use crate::{Child, Ending, ExitReport, StderrRing};
 const LAST_WORDS: Duration = Duration::from_millis(250);
 
 /// Starts `launch` with or without a supervisor.
-pub(crate) fn start(launch: &Launch, program: PathBuf) -> Result<Child, SpawnError> {
+pub(crate) fn start(launch: &Launch, program: &Path) -> Result<Child, SpawnError> {
     if tokio::runtime::Handle::try_current().is_err() {
         return Err(SpawnError::NoRuntime {
             program: launch.program.clone(),
@@ -33,7 +33,7 @@ pub(crate) fn start(launch: &Launch, program: PathBuf) -> Result<Child, SpawnErr
     if let Some(supervisor) = &launch.supervisor {
         return crate::tether::start(launch, program, supervisor);
     }
-    start_directly(launch, &program)
+    start_directly(launch, program)
 }
 
 fn start_directly(launch: &Launch, program: &Path) -> Result<Child, SpawnError> {
@@ -76,6 +76,8 @@ pub(crate) fn command(program: &std::ffi::OsStr) -> Command {
 
 /// What a watching task publishes to.
 pub(crate) struct Watcher {
+    /// Where a supervisor's word about the server's process id goes.
+    #[cfg(target_os = "linux")]
     pub(crate) pid: Arc<AtomicU32>,
     exit: watch::Sender<Option<ExitReport>>,
     gone: watch::Sender<Option<usize>>,
@@ -131,6 +133,7 @@ pub(crate) fn assemble(
         tasks,
     };
     let watcher = Watcher {
+        #[cfg(target_os = "linux")]
         pid,
         exit,
         gone,

@@ -7,7 +7,7 @@ use std::ffi::{OsStr, OsString};
 use std::fs::File;
 use std::io::{Seek, Write};
 use std::os::fd::{AsFd, AsRawFd, OwnedFd};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::atomic::Ordering;
 use std::sync::{Arc, Mutex, PoisonError};
 
@@ -59,22 +59,22 @@ impl Tether {
 /// Starts `launch` under `supervisor` (its program and leading arguments).
 pub(crate) fn start(
     launch: &Launch,
-    resolved: PathBuf,
+    program: &Path,
     supervisor: &[OsString],
 ) -> Result<Child, SpawnError> {
     let io = |source| SpawnError::Io {
         program: launch.program.clone(),
         source,
     };
-    let (program, leading) = supervisor
+    let (runner, leading) = supervisor
         .split_first()
         .ok_or_else(|| SpawnError::BadInput {
             program: launch.program.clone(),
             what: "the command of its supervisor is empty".to_owned(),
         })?;
     let (ours, theirs) = std::os::unix::net::UnixStream::pair().map_err(io)?;
-    let job = write_job(launch, resolved).map_err(io)?;
-    let mut command = start::command(program);
+    let job = write_job(launch, program).map_err(io)?;
+    let mut command = start::command(runner);
     command
         .args(leading)
         .arg(theirs.as_raw_fd().to_string())
@@ -84,7 +84,7 @@ pub(crate) fn start(
     let mut process = spawn_with(&mut command, &[theirs.into(), job.into()]).map_err(|source| {
         SpawnError::Supervisor {
             program: launch.program.clone(),
-            supervisor: PathBuf::from(program),
+            supervisor: PathBuf::from(runner),
             source,
         }
     })?;
@@ -103,15 +103,15 @@ pub(crate) fn start(
 }
 
 fn label(program: &str) -> &OsStr {
-    std::path::Path::new(program)
+    Path::new(program)
         .file_name()
         .unwrap_or(OsStr::new(program))
 }
 
 /// The job in an anonymous file, which only those who inherit its descriptor can read.
-fn write_job(launch: &Launch, resolved: PathBuf) -> std::io::Result<File> {
+fn write_job(launch: &Launch, program: &Path) -> std::io::Result<File> {
     let job = Job {
-        program: resolved,
+        program: program.to_owned(),
         cwd: launch.cwd.clone(),
         args: launch.args.iter().map(OsString::from).collect(),
         env: launch
