@@ -1,36 +1,25 @@
-//! The connection itself. (Skeleton: the signatures that other crates build on.)
-#![allow(clippy::todo, clippy::unused_async, unused_variables, missing_docs, reason = "skeleton, replaced in the next commits")]
+//! One live connection: what a caller holds.
+//!
+//! Promises: clones share it; it ends, with everything that belongs to it, when it is closed or
+//! when the last clone is dropped. Leaves out: how it came to be (`connector`), and how listings
+//! and calls are made (`listing`, `call`).
 
-use std::sync::Arc;
-use std::time::Duration;
+use std::collections::HashMap;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex};
+use std::time::{Duration, Instant};
 
 use serde_json::value::RawValue;
-use tokio::sync::watch;
+use tokio::sync::{OnceCell, Semaphore, watch};
 use tokio_util::sync::CancellationToken;
 
-use crate::{CallError, ConnectError, ListError, ServerName, ServerSpec};
+use crate::handshake::Handshake;
+use crate::link::Link;
+use crate::link::http::mirror::Mirror;
+use crate::rpc::Rpc;
+use crate::{CallError, Deadlines, Limits, ListError, Protocol, ServerName};
 
-/// Makes connections. Holds what they share: the client's name, the supervisor program, HTTP pools.
-#[derive(Debug, Clone)]
-pub struct Connector {}
-
-impl Connector {
-    /// `supervisor`: program and leading arguments that run [`outrigger_sandbox`]'s supervisor
-    /// (normally this binary and its hidden subcommand); without it children are started directly.
-    pub fn new(client_version: &str, supervisor: Option<Vec<std::ffi::OsString>>) -> Self {
-        todo!()
-    }
-
-    /// Connects, agrees on an era, and returns a connection that is ready to list.
-    pub async fn connect(&self, spec: &ServerSpec, cancel: &CancellationToken) -> Result<Connection, ConnectError> {
-        todo!()
-    }
-}
-
-/// A live connection; clones share it.
-#[derive(Debug, Clone)]
-pub struct Connection {}
-
+/// The two generations of the protocol.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Era {
     /// 2026-07-28 and later.
@@ -42,45 +31,62 @@ pub enum Era {
 /// What the server said about itself.
 #[derive(Debug, Clone)]
 pub struct PeerInfo {
+    /// The generation that was agreed on.
     pub era: Era,
+    /// The version that was agreed on, as a date.
     pub protocol_version: String,
-    /// `serverInfo.name` and `.version`, where given.
+    /// `serverInfo.name`, where given.
     pub name: Option<String>,
+    /// `serverInfo.version`, where given.
     pub version: Option<String>,
+    /// What the server says about how it is used. Not to be trusted.
     pub instructions: Option<String>,
+    /// The capabilities object as it came.
     pub capabilities: Option<Box<RawValue>>,
+    /// How long it took.
     pub timings: Timings,
 }
 
+/// How long the stages of connecting took.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct Timings {
+    /// Starting the process, or preparing the connection.
     pub start: Duration,
+    /// Agreeing, which for a process includes its own start-up.
     pub handshake: Duration,
 }
 
 /// All pages of `tools/list`, each tool as it came.
 #[derive(Debug)]
 pub struct ToolListing {
+    /// The tools in the server's order; equal names only once.
     pub tools: Vec<Box<RawValue>>,
+    /// How many pages were read.
     pub pages: usize,
     /// Why the listing is not whole (limit reached, cursor repeated), for a person.
     pub problems: Vec<String>,
+    /// How long it took.
     pub took: Duration,
 }
 
 /// A progress notification of a call.
 #[derive(Debug, Clone)]
 pub struct Progress {
+    /// How far, in the server's own unit.
     pub progress: f64,
+    /// How far it will go, where known.
     pub total: Option<f64>,
+    /// The server's words.
     pub message: Option<String>,
 }
 
 /// How one call is to be made.
 pub struct CallOptions {
+    /// Gives the call up; the server is told.
     pub cancel: CancellationToken,
     /// Overrides the server's deadline.
     pub deadline: Option<Duration>,
+    /// Called for each report, on the connection's own task: it must return quickly.
     pub on_progress: Option<Arc<dyn Fn(Progress) + Send + Sync>>,
     /// Called once with the answer to a call that was given up on (deadline, cancel), if it still comes.
     pub on_late: Option<Box<dyn FnOnce(Result<Box<RawValue>, CallError>) + Send>>,
@@ -89,49 +95,166 @@ pub struct CallOptions {
 /// How a connection ended.
 #[derive(Debug, Clone)]
 pub struct CloseReport {
+    /// How long closing took.
     pub took: Duration,
     /// Exit status or signal of the process, in words.
     pub exit: Option<String>,
-    /// Steps beyond closing its input that were needed: `terminated`, `killed`.
+    /// Steps beyond closing its input that were needed: `terminated`, `killed`, `stopped` (a server
+    /// in this process), `abandoned` (something could not be ended).
     pub forced: Option<&'static str>,
 }
 
+/// A live connection; clones share it.
+#[derive(Debug, Clone)]
+pub struct Connection {
+    pub(crate) inner: Arc<Inner>,
+}
+
+pub(crate) struct Inner {
+    pub(crate) server: ServerName,
+    pub(crate) peer: PeerInfo,
+    pub(crate) rpc: Arc<Rpc>,
+    pub(crate) link: Box<dyn Link>,
+    pub(crate) deadlines: Deadlines,
+    pub(crate) limits: Limits,
+    /// `clientInfo` as JSON.
+    pub(crate) client: Arc<str>,
+    /// One permit for each call that may be under way.
+    pub(crate) slots: Semaphore,
+    /// Arguments to repeat in headers, by tool.
+    pub(crate) mirrors: Mutex<HashMap<String, Mirror>>,
+    /// Counts sessions; the lock is held while one is made.
+    pub(crate) session: tokio::sync::Mutex<()>,
+    pub(crate) session_number: AtomicU64,
+    pub(crate) closed: OnceCell<CloseReport>,
+}
+
 impl Connection {
+    /// Its configured name.
     pub fn server(&self) -> &ServerName {
-        todo!()
+        &self.inner.server
     }
 
+    /// What the server said about itself.
     pub fn peer(&self) -> &PeerInfo {
-        todo!()
+        &self.inner.peer
     }
 
-    /// All pages of `tools/list`.
+    /// All pages of `tools/list`, within the list deadline.
     pub async fn list_tools(&self) -> Result<ToolListing, ListError> {
-        todo!()
+        self.inner.list_tools().await
     }
 
-    /// Sends one `tools/call`, once. `arguments` go out byte for byte; the result comes back byte for byte.
-    pub async fn call_tool(&self, tool: &str, arguments: &RawValue, options: CallOptions) -> Result<Box<RawValue>, CallError> {
-        todo!()
+    /// Sends one `tools/call`, once. `arguments` go out byte for byte, save line breaks between
+    /// tokens, which become spaces; `null` goes out as `{}`. The result comes back byte for byte,
+    /// save bytes and escapes that are no Unicode, which become U+FFFD.
+    pub async fn call_tool(
+        &self,
+        tool: &str,
+        arguments: &RawValue,
+        options: CallOptions,
+    ) -> Result<Box<RawValue>, CallError> {
+        self.inner.call_tool(tool, arguments, options).await
     }
 
     /// Counts up whenever the server says that its tools have changed.
     pub fn tools_changed(&self) -> watch::Receiver<u64> {
-        todo!()
+        self.inner.rpc.tools_changed()
     }
 
     /// `None` while the connection lives, then why it ended.
     pub fn ended(&self) -> watch::Receiver<Option<String>> {
-        todo!()
+        self.inner.rpc.ended()
     }
 
-    /// The last lines of the server's standard error and of what else it printed.
+    /// The last lines of the server's standard error and of what else it printed: at most `lines`,
+    /// half of them at least from standard error where it has as many.
     pub fn log_tail(&self, lines: usize) -> Vec<String> {
-        todo!()
+        log_tail(self.inner.link.as_ref(), &self.inner.rpc, lines)
+    }
+
+    /// What the server sent that was of no use, in words: noise, stray answers, floods.
+    pub fn remarks(&self) -> Vec<String> {
+        self.inner.rpc.log().remarks()
     }
 
     /// Ends the connection in order, within the close deadline whatever the server does. Idempotent.
     pub async fn close(&self) -> CloseReport {
-        todo!()
+        let inner = &self.inner;
+        let close = || async {
+            inner.rpc.end("it was closed");
+            inner.link.close(inner.deadlines.close).await
+        };
+        inner.closed.get_or_init(close).await.clone()
     }
+}
+
+pub(crate) fn log_tail(link: &dyn Link, rpc: &Rpc, lines: usize) -> Vec<String> {
+    let mut tail = rpc.log().tail(lines);
+    let stderr = link.stderr_tail(lines);
+    let room = lines - stderr.len().min(lines / 2 + lines % 2).max(lines.saturating_sub(tail.len()).min(stderr.len()));
+    tail.drain(..tail.len().saturating_sub(room));
+    let rest = lines - tail.len();
+    tail.extend_from_slice(&stderr[stderr.len().saturating_sub(rest)..]);
+    tail
+}
+
+impl Inner {
+    /// Makes a new session after the server has forgotten session `known`. Only one caller does it;
+    /// the others find it done.
+    pub(crate) async fn renew_session(&self, known: u64) -> bool {
+        let _guard = self.session.lock().await;
+        if self.session_number.load(Ordering::Acquire) != known {
+            return true;
+        }
+        let waiting_for = Mutex::new("initialize");
+        let handshake = Handshake {
+            rpc: &self.rpc,
+            link: self.link.as_ref(),
+            client: &self.client,
+            probe: self.deadlines.probe,
+            separate_exchanges: true,
+            waiting_for: &waiting_for,
+        };
+        let made = handshake.run(Protocol::Legacy).await.is_ok();
+        if made {
+            self.session_number.fetch_add(1, Ordering::AcqRel);
+        }
+        made
+    }
+
+    pub(crate) fn session_number(&self) -> u64 {
+        self.session_number.load(Ordering::Acquire)
+    }
+}
+
+impl Drop for Inner {
+    fn drop(&mut self) {
+        self.rpc.end("it was dropped");
+        self.link.abort();
+    }
+}
+
+impl std::fmt::Debug for Inner {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Inner").field("server", &self.server).field("peer", &self.peer).finish_non_exhaustive()
+    }
+}
+
+impl std::fmt::Debug for CallOptions {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("CallOptions").field("deadline", &self.deadline).finish_non_exhaustive()
+    }
+}
+
+impl Default for CallOptions {
+    /// The server's own deadline, nobody to cancel, nobody to tell.
+    fn default() -> Self {
+        Self { cancel: CancellationToken::new(), deadline: None, on_progress: None, on_late: None }
+    }
+}
+
+/// Time left until `end`.
+pub(crate) fn left(end: Instant) -> Duration {
+    end.saturating_duration_since(Instant::now())
 }

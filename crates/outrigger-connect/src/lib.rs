@@ -4,12 +4,21 @@
 //! what a server sent is handed on byte for byte, so nothing is lost to a typed model of the
 //! protocol. It knows neither policy nor models, and it never sends a `tools/call` twice.
 
+mod call;
 mod connection;
+mod connector;
 mod error;
+mod frame;
+mod handshake;
+mod link;
+mod listing;
 mod name;
+mod rpc;
 mod spec;
+mod text;
 
-pub use connection::{CallOptions, CloseReport, Connection, Connector, Era, PeerInfo, Progress, Timings, ToolListing};
+pub use connection::{CallOptions, CloseReport, Connection, Era, PeerInfo, Progress, Timings, ToolListing};
+pub use connector::Connector;
 pub use error::{CallError, ConnectError, ConnectErrorKind, ListError, Stage};
 pub use name::{InvalidServerName, ServerName};
 pub use spec::{

@@ -1,0 +1,205 @@
+//! From a specification to a live connection.
+//!
+//! Promises: it ends by the start deadline; a server that dies of the probe is started again without
+//! it; whatever was started for an attempt that failed is gone when the error is returned.
+//! Leaves out: trying again later, which is the host's.
+
+mod explain;
+
+use std::ffi::OsString;
+use std::sync::atomic::AtomicU64;
+use std::sync::{Arc, Mutex};
+use std::time::{Duration, Instant};
+
+use outrigger_sandbox::SpawnError;
+use tokio::sync::{OnceCell, Semaphore, mpsc};
+use tokio_util::sync::CancellationToken;
+
+use crate::connection::{Inner, PeerInfo, Timings};
+use crate::handshake::{self, Handshake, HandshakeError, Peer};
+use crate::link::http::{BadHttpSpec, Clients, Http};
+use crate::link::pipe::Pipe;
+use crate::link::stdio::Stdio;
+use crate::link::{Inbox, Link};
+use crate::rpc::Rpc;
+use crate::{ConnectError, Connection, Protocol, ServerSpec, TransportSpec};
+
+/// Messages that may wait to be taken by a server that does not read.
+const QUEUE: usize = 256;
+
+/// How long an attempt that failed may take to clean up.
+const CLEAN_UP: Duration = Duration::from_millis(1500);
+
+/// Makes connections. Holds what they share: the client's name, the supervisor program, HTTP pools.
+#[derive(Debug, Clone)]
+pub struct Connector {
+    supervisor: Option<Vec<OsString>>,
+    clients: Clients,
+    /// `clientInfo` as JSON.
+    client: Arc<str>,
+}
+
+impl Connector {
+    /// `supervisor`: program and leading arguments that run [`outrigger_sandbox`]'s supervisor
+    /// (normally this binary and its hidden subcommand); without it children are started directly.
+    pub fn new(client_version: &str, supervisor: Option<Vec<OsString>>) -> Self {
+        Self {
+            supervisor,
+            clients: Clients::new(&format!("outrigger/{client_version}")),
+            client: handshake::client_info(client_version).into(),
+        }
+    }
+
+    /// Connects, agrees on an era, and returns a connection that is ready to list.
+    pub async fn connect(&self, spec: &ServerSpec, cancel: &CancellationToken) -> Result<Connection, ConnectError> {
+        let mut attempt = Attempt::new(self, spec);
+        let outcome = tokio::select! {
+            biased;
+            () = cancel.cancelled() => Err(Trouble::Cancelled),
+            outcome = tokio::time::timeout(spec.deadlines.start, Box::pin(attempt.run())) => {
+                outcome.unwrap_or(Err(Trouble::Timeout))
+            }
+        };
+        match outcome {
+            Ok(peer) => attempt.connection(peer).ok_or_else(|| explain::cancelled(spec)),
+            Err(trouble) => Err(Box::pin(attempt.explain(trouble)).await),
+        }
+    }
+}
+
+/// Why an attempt failed.
+#[derive(Debug)]
+enum Trouble {
+    Spawn(SpawnError),
+    Http(BadHttpSpec),
+    Handshake(HandshakeError),
+    Timeout,
+    Cancelled,
+}
+
+/// One attempt to connect.
+struct Attempt<'a> {
+    connector: &'a Connector,
+    spec: &'a ServerSpec,
+    open: Option<Open>,
+    begun: Instant,
+    timings: Timings,
+    /// The method that is waited for.
+    waiting_for: Mutex<&'static str>,
+    /// The server was started a second time, without the probe.
+    again: bool,
+}
+
+/// A link and who waits on it.
+struct Open {
+    link: Box<dyn Link>,
+    rpc: Arc<Rpc>,
+}
+
+impl<'a> Attempt<'a> {
+    fn new(connector: &'a Connector, spec: &'a ServerSpec) -> Self {
+        Self {
+            connector,
+            spec,
+            open: None,
+            begun: Instant::now(),
+            timings: Timings::default(),
+            waiting_for: Mutex::new("initialize"),
+            again: false,
+        }
+    }
+
+    async fn run(&mut self) -> Result<Peer, Trouble> {
+        self.open()?;
+        self.timings.start = self.begun.elapsed();
+        match self.agree(self.spec.protocol).await {
+            Err(Trouble::Handshake(HandshakeError::EndedOnProbe(_))) if self.spec.protocol == Protocol::Auto => {
+                self.clean_up().await;
+                self.again = true;
+                self.open()?;
+                self.agree(Protocol::Legacy).await
+            }
+            other => other,
+        }
+    }
+
+    async fn agree(&self, protocol: Protocol) -> Result<Peer, Trouble> {
+        let Some(open) = &self.open else { return Err(Trouble::Cancelled) };
+        let handshake = Handshake {
+            rpc: &open.rpc,
+            link: open.link.as_ref(),
+            client: &self.connector.client,
+            // Half of the time at least is left for what comes after a probe that is not answered.
+            probe: self.spec.deadlines.probe.min(self.spec.deadlines.start / 2),
+            separate_exchanges: matches!(self.spec.transport, TransportSpec::Http(_)),
+            waiting_for: &self.waiting_for,
+        };
+        handshake.run(protocol).await.map_err(Trouble::Handshake)
+    }
+
+    fn open(&mut self) -> Result<(), Trouble> {
+        let limits = &self.spec.limits;
+        let (sender, queue) = mpsc::channel(QUEUE.max(limits.concurrent_calls * 2));
+        let rpc = Arc::new(Rpc::new(sender));
+        let inbox: Arc<dyn Inbox> = rpc.clone();
+        let ends = (queue, inbox);
+        let link: Box<dyn Link> = match &self.spec.transport {
+            TransportSpec::Stdio(spec) => {
+                let supervisor = self.connector.supervisor.clone();
+                Box::new(Stdio::open(spec, supervisor, limits, ends).map_err(Trouble::Spawn)?)
+            }
+            TransportSpec::Http(spec) => {
+                Box::new(Http::open(spec, &self.connector.clients, limits, ends).map_err(Trouble::Http)?)
+            }
+            TransportSpec::InProcess(spec) => Box::new(Pipe::open(spec, limits, ends)),
+        };
+        self.open = Some(Open { link, rpc });
+        Ok(())
+    }
+
+    /// Ends what is open and leaves it to be asked how it ended.
+    async fn clean_up(&self) {
+        if let Some(open) = &self.open {
+            open.rpc.end("it could not be used");
+            open.link.close(CLEAN_UP).await;
+        }
+    }
+
+    fn connection(mut self, peer: Peer) -> Option<Connection> {
+        let Open { link, rpc } = self.open.take()?;
+        self.timings.handshake = self.begun.elapsed().saturating_sub(self.timings.start);
+        let peer = PeerInfo {
+            era: peer.agreed.era,
+            protocol_version: peer.agreed.version,
+            name: peer.name,
+            version: peer.version,
+            instructions: peer.instructions,
+            capabilities: peer.capabilities,
+            timings: self.timings,
+        };
+        let inner = Inner {
+            server: self.spec.name.clone(),
+            peer,
+            rpc,
+            link,
+            deadlines: self.spec.deadlines,
+            limits: self.spec.limits,
+            client: self.connector.client.clone(),
+            slots: Semaphore::new(self.spec.limits.concurrent_calls.min(Semaphore::MAX_PERMITS)),
+            mirrors: Mutex::default(),
+            session: tokio::sync::Mutex::default(),
+            session_number: AtomicU64::new(0),
+            closed: OnceCell::new(),
+        };
+        Some(Connection { inner: Arc::new(inner) })
+    }
+}
+
+impl Drop for Attempt<'_> {
+    fn drop(&mut self) {
+        if let Some(open) = self.open.take() {
+            open.rpc.end("it was dropped");
+            open.link.abort();
+        }
+    }
+}

@@ -1,0 +1,191 @@
+//! What went wrong while connecting, for the person who has to mend it.
+//!
+//! Promises: the command or the address is named, with what was waited for, how a process ended and
+//! its last words; a hint wherever there is one to give.
+
+use std::sync::PoisonError;
+
+use outrigger_sandbox::SpawnError;
+
+use super::{Attempt, Trouble};
+use crate::connection::log_tail;
+use crate::error::Seconds;
+use crate::handshake::{HandshakeError, LEGACY, MODERN};
+use crate::rpc::{Failure, HttpAnswer};
+use crate::text::excerpt;
+use crate::{ConnectError, ConnectErrorKind as Kind, Framing, ServerSpec, Stage, TransportSpec};
+
+const STDERR_LINES: usize = 20;
+
+/// An error before the facts about the process are added.
+struct Said {
+    stage: Stage,
+    kind: Kind,
+    message: String,
+    hints: Vec<String>,
+}
+
+impl Said {
+    fn new(stage: Stage, kind: Kind, message: String) -> Self {
+        Self { stage, kind, message, hints: Vec::new() }
+    }
+
+    fn hint(mut self, hint: impl Into<String>) -> Self {
+        self.hints.push(hint.into());
+        self
+    }
+
+    fn into_error(self, spec: &ServerSpec, stderr_tail: Vec<String>) -> ConnectError {
+        let Self { stage, kind, message, hints } = self;
+        ConnectError { server: spec.name.clone(), stage, kind, message, stderr_tail, hints }
+    }
+}
+
+pub(super) fn cancelled(spec: &ServerSpec) -> ConnectError {
+    Said::new(Stage::Start, Kind::Cancelled, "cancelled while connecting".to_owned()).into_error(spec, Vec::new())
+}
+
+impl Attempt<'_> {
+    /// Cleans up, and says what happened.
+    pub(super) async fn explain(self, trouble: Trouble) -> ConnectError {
+        // What the server was doing when it was given up on is known only before it is ended.
+        let exit = self.open.as_ref().and_then(|open| open.link.exit());
+        self.clean_up().await;
+        let tail = match &self.open {
+            Some(open) => log_tail(open.link.as_ref(), &open.rpc, STDERR_LINES),
+            None => Vec::new(),
+        };
+        let said = match trouble {
+            Trouble::Cancelled => return cancelled(self.spec),
+            Trouble::Spawn(error) => spawn(&error),
+            Trouble::Http(error) => Said::new(Stage::Start, Kind::StartupFailed, error.to_string())
+                .hint("correct `url` or `headers` of this server"),
+            Trouble::Timeout => self.timeout(),
+            Trouble::Handshake(error) => self.handshake(error, exit.as_deref()),
+        };
+        said.into_error(self.spec, tail)
+    }
+
+    /// The server as configured.
+    fn place(&self) -> String {
+        match &self.spec.transport {
+            TransportSpec::Stdio(spec) => {
+                let words: Vec<&str> = std::iter::once(spec.command.as_str()).chain(spec.args.iter().map(String::as_str)).collect();
+                format!("`{}`", excerpt(words.join(" ").as_bytes(), 160))
+            }
+            TransportSpec::Http(spec) => spec.url.origin().ascii_serialization() + spec.url.path(),
+            TransportSpec::InProcess(_) => "the built-in server".to_owned(),
+        }
+    }
+
+    fn timeout(&self) -> Said {
+        let method = *self.waiting_for.lock().unwrap_or_else(PoisonError::into_inner);
+        let limit = Seconds(self.spec.deadlines.start);
+        let message = format!("no answer to `{method}` from {} within {limit}", self.place());
+        let mut said = Said::new(Stage::Handshake, Kind::Timeout, message)
+            .hint("if it only starts slowly (a package to install, say), raise its `start` deadline");
+        if let TransportSpec::Stdio(spec) = &self.spec.transport {
+            let noise = self.open.as_ref().map_or(0, |open| open.rpc.log().noise_count());
+            if noise > 0 {
+                said = said.hint(format!("it printed {noise} lines on its standard output that are no messages; is it an MCP server?"));
+            } else if spec.framing != Framing::ContentLength {
+                said = said.hint("if it frames messages with `Content-Length` headers, set `framing = \"content-length\"`");
+            }
+        }
+        said
+    }
+
+    fn handshake(&self, error: HandshakeError, exit: Option<&str>) -> Said {
+        match error {
+            HandshakeError::Failed { method, failure } => self.failed(method, failure, exit),
+            HandshakeError::EndedOnProbe(failure) => self.failed("server/discover", failure, exit),
+            HandshakeError::Mismatch(theirs) => {
+                let theirs: Vec<String> = theirs.iter().map(|version| excerpt(version.as_bytes(), 40)).collect();
+                let ours = std::iter::once(MODERN).chain(LEGACY).collect::<Vec<_>>().join(", ");
+                let message = format!(
+                    "no common protocol version: {} speaks {}, this client speaks {ours}",
+                    self.place(),
+                    theirs.join(", ")
+                );
+                Said::new(Stage::Handshake, Kind::VersionMismatch, message).hint("update the server, or this program")
+            }
+            HandshakeError::BadResult { method, reason } => {
+                let message = format!("the answer of {} to `{method}` cannot be used: {reason}", self.place());
+                Said::new(Stage::Handshake, Kind::BadResult, message)
+            }
+            HandshakeError::NotModern(failure) => {
+                let why = failure.map(|failure| format!(" ({})", words(&failure))).unwrap_or_default();
+                let message = format!("{} does not speak {MODERN}{why}", self.place());
+                Said::new(Stage::Handshake, Kind::VersionMismatch, message)
+                    .hint("set `protocol = \"auto\"` to use the protocol that it speaks")
+            }
+        }
+    }
+
+    fn failed(&self, method: &'static str, failure: Failure, exit: Option<&str>) -> Said {
+        let place = self.place();
+        match failure {
+            Failure::Http(answer) | Failure::SessionLost(answer) => http(&place, method, &answer),
+            Failure::Rpc(error) => {
+                let code = error.code;
+                let said = excerpt(error.message.as_bytes(), 400);
+                let message = format!("{place} answered `{method}` with error {code}: {said}");
+                Said::new(Stage::Handshake, Kind::RpcError, message)
+            }
+            Failure::Malformed(reason) => {
+                let message = format!("the answer of {place} to `{method}` cannot be used: {reason}");
+                Said::new(Stage::Handshake, Kind::BadResult, message)
+            }
+            Failure::NotSent(why) | Failure::Closed(why) if matches!(self.spec.transport, TransportSpec::Stdio(_)) => {
+                let twice = if self.again { ", both times it was started" } else { "" };
+                let how = exit.map_or(why, |exit| format!("{exit}{twice}"));
+                let message = format!("{place} ended before it answered `{method}`: {how}");
+                Said::new(Stage::Start, Kind::StartupFailed, message)
+                    .hint("run the command by itself in a terminal to see what it says")
+            }
+            Failure::NotSent(why) if matches!(self.spec.transport, TransportSpec::Http(_)) => {
+                Said::new(Stage::Start, Kind::Unreachable, why).hint("is the server running, and is the address right?")
+            }
+            Failure::NotSent(why) | Failure::Closed(why) => {
+                let message = format!("{place} ended the connection before it answered `{method}`: {why}");
+                Said::new(Stage::Handshake, Kind::Closed, message)
+            }
+        }
+    }
+}
+
+fn http(place: &str, method: &str, answer: &HttpAnswer) -> Said {
+    let message = format!("{place} answered `{method}` with {}", answer.message);
+    if answer.redirect {
+        return Said::new(Stage::Handshake, Kind::HttpError, answer.message.clone());
+    }
+    if answer.wants_credentials() {
+        return Said::new(Stage::Handshake, Kind::AuthRequired, message)
+            .hint("give the server a token in `headers` (Authorization: Bearer …)");
+    }
+    let said = Said::new(Stage::Handshake, Kind::HttpError, message);
+    match answer.status {
+        404 | 405 => said.hint("is the path of the address right? Many servers answer under `/mcp`"),
+        200..=299 => said.hint("this is not an MCP endpoint; a page to sign in, perhaps"),
+        _ => said,
+    }
+}
+
+fn words(failure: &Failure) -> String {
+    match failure {
+        Failure::NotSent(why) | Failure::Closed(why) | Failure::Malformed(why) => why.clone(),
+        Failure::Rpc(error) => format!("error {}: {}", error.code, excerpt(error.message.as_bytes(), 200)),
+        Failure::Http(answer) | Failure::SessionLost(answer) => answer.message.clone(),
+    }
+}
+
+fn spawn(error: &SpawnError) -> Said {
+    let said = Said::new(Stage::Start, Kind::StartupFailed, error.to_string());
+    let SpawnError::NotFound { program, .. } = error else { return said };
+    match program.as_str() {
+        "npx" | "node" | "npm" => said.hint("install Node.js, or give the absolute path of the program"),
+        "uvx" | "uv" => said.hint("install uv, or give the absolute path of the program"),
+        "docker" => said.hint("install Docker, or give the absolute path of the program"),
+        _ => said.hint("give the absolute path of the program, or add its folder to PATH in `env`"),
+    }
+}

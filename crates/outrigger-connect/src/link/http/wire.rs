@@ -1,0 +1,204 @@
+//! What all exchanges with one endpoint share: where it is, what was agreed on, the session.
+//!
+//! Promises: 307 and 308 within the origin are followed with method and body; anything that leads
+//! to another origin is refused before a byte or a header is sent there.
+
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use bytes::Bytes;
+use reqwest::header::{ACCEPT, CONTENT_TYPE, HeaderMap, HeaderName, HeaderValue, LOCATION};
+use reqwest::{Method, Response, StatusCode};
+use url::Url;
+
+use super::body::TicketBody;
+use super::client::{BadHttpSpec, Clients, deepest, headers};
+use crate::connection::Era;
+use crate::frame::FrameLimits;
+use crate::link::{Agreed, Inbox, Ticket};
+use crate::rpc::{Failure, HttpAnswer};
+use crate::{HttpSpec, handshake};
+
+pub(super) const SESSION: HeaderName = HeaderName::from_static("mcp-session-id");
+pub(super) const VERSION: HeaderName = HeaderName::from_static("mcp-protocol-version");
+pub(super) const LAST_EVENT: HeaderName = HeaderName::from_static("last-event-id");
+
+const REDIRECTS: usize = 5;
+
+pub(super) struct Wire {
+    client: reqwest::Client,
+    configured: HeaderMap,
+    state: Mutex<State>,
+    pub(super) limits: FrameLimits,
+    pub(super) inbox: Arc<dyn Inbox>,
+}
+
+struct State {
+    /// The endpoint, as configured or as a 308 has moved it.
+    endpoint: Url,
+    session: Option<HeaderValue>,
+    agreed: Option<Agreed>,
+}
+
+/// The body of a request and the ticket that says whether it has left.
+pub(super) struct Load<'a> {
+    pub(super) body: &'a Bytes,
+    pub(super) ticket: &'a Arc<Ticket>,
+}
+
+impl Wire {
+    pub(super) fn new(
+        spec: &HttpSpec,
+        clients: &Clients,
+        limits: FrameLimits,
+        inbox: Arc<dyn Inbox>,
+    ) -> Result<Self, BadHttpSpec> {
+        let state = State { endpoint: spec.url.clone(), session: None, agreed: None };
+        Ok(Self {
+            client: clients.client_for(&spec.url)?,
+            configured: headers(spec)?,
+            state: Mutex::new(state),
+            limits,
+            inbox,
+        })
+    }
+
+    fn state(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    pub(super) fn agreed(&self) -> Option<Agreed> {
+        self.state().agreed.clone()
+    }
+
+    /// Agreeing anew begins without a session.
+    pub(super) fn set_agreed(&self, agreed: Option<Agreed>) {
+        let mut state = self.state();
+        if agreed.is_none() {
+            state.session = None;
+        }
+        state.agreed = agreed;
+    }
+
+    pub(super) fn keep_session(&self, answer: &Response) {
+        if let Some(session) = answer.headers().get(&SESSION) {
+            self.state().session = Some(session.clone());
+        }
+    }
+
+    /// The headers of a POST for `method`.
+    pub(super) fn post_headers(&self, method: Option<&str>) -> HeaderMap {
+        let mut headers = self.get_headers();
+        headers.insert(ACCEPT, HeaderValue::from_static("application/json, text/event-stream"));
+        headers.insert(CONTENT_TYPE, HeaderValue::from_static("application/json"));
+        if method == Some("initialize") {
+            headers.remove(&SESSION);
+            headers.remove(&VERSION);
+        }
+        headers
+    }
+
+    pub(super) fn get_headers(&self) -> HeaderMap {
+        let mut headers = self.configured.clone();
+        headers.insert(ACCEPT, HeaderValue::from_static("text/event-stream"));
+        let state = self.state();
+        if let Some(session) = &state.session {
+            headers.insert(SESSION, session.clone());
+        }
+        if let Some(version) = state.agreed.as_ref().and_then(|agreed| HeaderValue::from_str(&agreed.version).ok()) {
+            headers.insert(VERSION, version);
+        }
+        headers
+    }
+
+    pub(super) fn is_modern(&self) -> bool {
+        self.state().agreed.as_ref().is_some_and(|agreed| agreed.era == Era::Modern)
+    }
+
+    /// Sends one request and follows it within the origin.
+    pub(super) async fn send(
+        &self,
+        method: Method,
+        headers: HeaderMap,
+        load: Option<Load<'_>>,
+    ) -> Result<Response, Failure> {
+        let mut url = self.state().endpoint.clone();
+        for hop in 0..=REDIRECTS {
+            let mut request = self.client.request(method.clone(), url.clone()).headers(headers.clone());
+            if let Some(Load { body, ticket }) = &load {
+                // After a redirect the server has said itself that it did nothing with the first.
+                request = if hop == 0 {
+                    request.body(reqwest::Body::wrap(TicketBody::new((*body).clone(), (*ticket).clone())))
+                } else {
+                    request.body((*body).clone())
+                };
+            }
+            let answer = request.send().await.map_err(|error| {
+                let ticket = load.as_ref().map(|load| load.ticket);
+                failed(error, &url, ticket.is_none_or(|ticket| ticket.withdraw()))
+            })?;
+            match self.redirect(&answer, &url)? {
+                None => return Ok(answer),
+                Some(next) => url = next,
+            }
+        }
+        Err(refused(StatusCode::TEMPORARY_REDIRECT, format!("the server redirects more than {REDIRECTS} times")))
+    }
+
+    /// Where an answer sends us, within the origin.
+    fn redirect(&self, answer: &Response, from: &Url) -> Result<Option<Url>, Failure> {
+        let status = answer.status();
+        if !status.is_redirection() || status == StatusCode::NOT_MODIFIED {
+            return Ok(None);
+        }
+        let Some(to) = answer.headers().get(LOCATION).and_then(|to| from.join(to.to_str().ok()?).ok()) else {
+            return Err(refused(status, format!("HTTP {status} without a usable `Location`")));
+        };
+        if to.origin() != from.origin() {
+            let place = to.origin().ascii_serialization();
+            let text = format!(
+                "HTTP {status} leads from {} to another origin, {place}; it was not followed, so that no header of \
+                 this server goes there. If that is where the server is, configure its address",
+                from.origin().ascii_serialization()
+            );
+            return Err(refused(status, text));
+        }
+        match status {
+            StatusCode::TEMPORARY_REDIRECT => Ok(Some(to)),
+            StatusCode::PERMANENT_REDIRECT => {
+                self.state().endpoint = to.clone();
+                Ok(Some(to))
+            }
+            _ => {
+                let text = format!("HTTP {status} to {to} would lose the request's body; configure that address instead");
+                Err(refused(status, text))
+            }
+        }
+    }
+
+    /// Tells the server that the session is over, if there is one.
+    pub(super) async fn say_goodbye(&self) {
+        if self.state().session.is_some() {
+            let _ = self.send(Method::DELETE, self.get_headers(), None).await;
+        }
+    }
+
+    /// The header that names the version before one was agreed on.
+    pub(super) fn probing(headers: &mut HeaderMap) {
+        headers.insert(VERSION, HeaderValue::from_static(handshake::MODERN));
+    }
+}
+
+fn refused(status: StatusCode, message: String) -> Failure {
+    Failure::Http(HttpAnswer { status: status.as_u16(), message, redirect: true, ..HttpAnswer::default() })
+}
+
+/// A request that got no answer.
+pub(super) fn failed(error: reqwest::Error, url: &Url, nothing_left: bool) -> Failure {
+    let place = url.origin().ascii_serialization();
+    let cause = deepest(&error.without_url());
+    if nothing_left {
+        Failure::NotSent(format!("cannot reach {place}: {cause}"))
+    } else {
+        Failure::Closed(format!("{place} ended the connection without an answer: {cause}"))
+    }
+}

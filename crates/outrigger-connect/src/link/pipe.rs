@@ -1,0 +1,64 @@
+//! A server in this process, over a pipe.
+//!
+//! Promises: the server's future runs as a task of this link and ends with it.
+
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use futures::future::BoxFuture;
+use tokio::sync::mpsc;
+
+use super::stream::{HeaderFraming, read_all, write_all};
+use super::{Agreed, Inbox, Link, LinkEvent, Outgoing, Tasks};
+use crate::connection::CloseReport;
+use crate::frame::FrameReader;
+use crate::{Framing, InProcessSpec, Limits};
+
+/// Bytes that may be under way in one direction before the sender waits.
+const PIPE: usize = 256 * 1024;
+
+pub(crate) struct Pipe {
+    server: Tasks,
+    ours: Tasks,
+}
+
+impl Pipe {
+    pub(crate) fn open(
+        spec: &InProcessSpec,
+        limits: &Limits,
+        (queue, inbox): (mpsc::Receiver<Outgoing>, Arc<dyn Inbox>),
+    ) -> Self {
+        let (our_end, their_end) = tokio::io::duplex(PIPE);
+        let link = Self { server: Tasks::default(), ours: Tasks::default() };
+        link.server.spawn(spec.0.serve(their_end));
+        let (read, write) = tokio::io::split(our_end);
+        let framing = HeaderFraming::default();
+        let frames = FrameReader::new(Framing::Newline, limits.into());
+        link.ours.spawn(write_all(write, queue, framing.clone(), inbox.clone()));
+        link.ours.spawn(async move {
+            let error = read_all(read, frames, &framing, inbox.as_ref()).await;
+            let why = error.map_or_else(|| "the server ended".to_owned(), |error| format!("its pipe broke ({error})"));
+            inbox.receive(LinkEvent::Ended(why));
+        });
+        link
+    }
+}
+
+impl Link for Pipe {
+    fn agreed(&self, _: Option<Agreed>) {}
+
+    fn close(&self, limit: Duration) -> BoxFuture<'_, CloseReport> {
+        Box::pin(async move {
+            let begun = Instant::now();
+            self.ours.finish().await;
+            let forced = if self.server.finished(limit).await { None } else { Some("stopped") };
+            self.server.finish().await;
+            CloseReport { took: begun.elapsed(), exit: None, forced }
+        })
+    }
+
+    fn abort(&self) {
+        self.ours.stop();
+        self.server.stop();
+    }
+}

@@ -1,0 +1,105 @@
+//! Messages over a pair of byte streams.
+//!
+//! Promises: a message that nobody has begun to write can be taken back; a reader that is never
+//! held up by the writer; a writer that gives up nothing half-written.
+//! Leaves out: whose streams these are.
+
+use std::io;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use bytes::{Buf, Bytes};
+use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt};
+use tokio::sync::mpsc;
+
+use super::{Inbox, LinkEvent, Outgoing, Purpose};
+use crate::frame::{FrameEvent, FrameReader};
+use crate::rpc::Failure;
+
+/// Bytes asked of a read at a time.
+const CHUNK: usize = 64 * 1024;
+
+/// Set once the other side is known to frame with `Content-Length`; the writer then does too.
+pub(super) type HeaderFraming = Arc<AtomicBool>;
+
+/// Reads until the stream ends, then says what ended it; `None` is an orderly end.
+pub(super) async fn read_all(
+    mut stream: impl AsyncRead + Unpin,
+    mut frames: FrameReader,
+    framing: &HeaderFraming,
+    inbox: &dyn Inbox,
+) -> Option<io::Error> {
+    let end = loop {
+        frames.buffer().reserve(CHUNK);
+        match stream.read_buf(frames.buffer()).await {
+            Ok(0) => break None,
+            Ok(_) => {}
+            Err(error) => break Some(error),
+        }
+        while let Some(event) = frames.next() {
+            framing.store(frames.uses_headers(), Ordering::Relaxed);
+            inbox.receive(incoming(event));
+        }
+    };
+    while let Some(event) = frames.finish() {
+        inbox.receive(incoming(event));
+    }
+    end
+}
+
+fn incoming(event: FrameEvent) -> LinkEvent {
+    match event {
+        FrameEvent::Message(text) => LinkEvent::Frame { text, of: None },
+        FrameEvent::Noise(line) => LinkEvent::Noise(line),
+        FrameEvent::Unusable(what) => LinkEvent::Unusable { what, of: None },
+    }
+}
+
+/// Writes what is queued, one message after the other, until the queue is closed.
+pub(super) async fn write_all(
+    mut stream: impl AsyncWrite + Unpin,
+    mut queue: mpsc::Receiver<Outgoing>,
+    framing: HeaderFraming,
+    inbox: Arc<dyn Inbox>,
+) {
+    while let Some(Outgoing { body, purpose, ticket }) = queue.recv().await {
+        if !ticket.begin() {
+            continue;
+        }
+        let result = write_one(&mut stream, body, framing.load(Ordering::Relaxed)).await;
+        if let Err(failed) = result {
+            if failed.written == 0 {
+                ticket.returned();
+            }
+            if let Purpose::Request(head) = purpose {
+                let reason = format!("the server does not take input any more ({})", failed.error);
+                let failure = if failed.written == 0 { Failure::NotSent(reason) } else { Failure::Closed(reason) };
+                inbox.receive(LinkEvent::Failed { request: head.id, failure });
+            }
+        }
+        ticket.handed_over();
+    }
+}
+
+struct WriteFailed {
+    written: usize,
+    error: io::Error,
+}
+
+async fn write_one(stream: &mut (impl AsyncWrite + Unpin), body: Bytes, headers: bool) -> Result<(), WriteFailed> {
+    let (before, after) = if headers {
+        (Bytes::from(format!("Content-Length: {}\r\n\r\n", body.len())), Bytes::new())
+    } else {
+        (Bytes::new(), Bytes::from_static(b"\n"))
+    };
+    let mut frame = before.chain(body).chain(after);
+    let mut written = 0;
+    while frame.has_remaining() {
+        match stream.write_buf(&mut frame).await {
+            Ok(0) => return Err(WriteFailed { written, error: io::ErrorKind::WriteZero.into() }),
+            Ok(count) => written += count,
+            Err(error) => return Err(WriteFailed { written, error }),
+        }
+    }
+    stream.flush().await.map_err(|error| WriteFailed { written, error })
+}

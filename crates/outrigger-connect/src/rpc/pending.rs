@@ -1,0 +1,107 @@
+//! The table of requests that wait, and a short one of those that were given up.
+//!
+//! Promises: bounded (the first by the callers' own limits, the second by [`LATE`]).
+
+use std::collections::{HashMap, VecDeque};
+use std::fmt;
+use std::sync::Arc;
+
+use serde_json::value::RawValue;
+use tokio::sync::{Notify, oneshot};
+
+use super::Answer;
+use crate::connection::Progress;
+use crate::link::Ticket;
+use crate::CallError;
+
+/// Answers to this many requests that were given up are still recognised.
+const LATE: usize = 64;
+
+pub(crate) type OnProgress = Arc<dyn Fn(Progress) + Send + Sync>;
+pub(crate) type OnLate = Box<dyn FnOnce(Result<Box<RawValue>, CallError>) + Send>;
+
+/// A request that waits.
+pub(super) struct Entry {
+    pub(super) answered: oneshot::Sender<Answer>,
+    pub(super) ticket: Arc<Ticket>,
+    pub(super) on_progress: Option<OnProgress>,
+    pub(super) progressed: Arc<Notify>,
+}
+
+/// A request that was given up after it was sent.
+pub(super) struct Late {
+    pub(super) on_late: Option<OnLate>,
+    pub(super) ticket: Arc<Ticket>,
+}
+
+#[derive(Default)]
+pub(super) struct Pending {
+    waiting: HashMap<u64, Entry>,
+    late: VecDeque<(u64, Late)>,
+    ended: Option<String>,
+}
+
+impl Pending {
+    /// Refused with the reason once the connection has ended.
+    pub(super) fn insert(&mut self, id: u64, entry: Entry) -> Result<(), (Box<Entry>, String)> {
+        if let Some(reason) = &self.ended {
+            return Err((Box::new(entry), reason.clone()));
+        }
+        self.waiting.insert(id, entry);
+        Ok(())
+    }
+
+    pub(super) fn take(&mut self, id: u64) -> Option<Entry> {
+        self.waiting.remove(&id)
+    }
+
+    pub(super) fn knows(&self, id: u64) -> bool {
+        self.waiting.contains_key(&id) || self.late.iter().any(|(late, _)| *late == id)
+    }
+
+    pub(super) fn waits(&self, id: u64) -> bool {
+        self.waiting.contains_key(&id)
+    }
+
+    /// The request that waits when it is the only one.
+    pub(super) fn only(&self) -> Option<u64> {
+        if self.waiting.len() == 1 { self.waiting.keys().next().copied() } else { None }
+    }
+
+    /// Whom to tell about progress of a request.
+    pub(super) fn progress(&self, id: u64) -> Option<(Arc<Notify>, Option<OnProgress>)> {
+        self.waiting.get(&id).map(|entry| (entry.progressed.clone(), entry.on_progress.clone()))
+    }
+
+    pub(super) fn keep_late(&mut self, id: u64, late: Late) {
+        if self.late.len() == LATE
+            && let Some((_, oldest)) = self.late.pop_front()
+        {
+            oldest.ticket.abandon();
+        }
+        self.late.push_back((id, late));
+    }
+
+    pub(super) fn take_late(&mut self, id: u64) -> Option<Late> {
+        let at = self.late.iter().position(|(late, _)| *late == id)?;
+        self.late.remove(at).map(|(_, late)| late)
+    }
+
+    /// Takes no more requests and hands out those that wait; `None` when it had ended before.
+    pub(super) fn end(&mut self, reason: &str) -> Option<Vec<Entry>> {
+        if self.ended.is_some() {
+            return None;
+        }
+        self.ended = Some(reason.to_owned());
+        for (_, late) in self.late.drain(..) {
+            late.ticket.abandon();
+        }
+        Some(self.waiting.drain().map(|(_, entry)| entry).collect())
+    }
+}
+
+impl fmt::Debug for Pending {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Pending").field("waiting", &self.waiting.len()).field("late", &self.late.len()).finish_non_exhaustive()
+    }
+}

@@ -1,0 +1,117 @@
+//! A request before it has an id.
+//!
+//! Promises: members that are given as JSON go out byte for byte, except that a line break between
+//! tokens becomes a space (on stdio a line break ends the message).
+
+use std::fmt::Write;
+
+use bytes::Bytes;
+
+use super::OnProgress;
+use crate::link::Head;
+use crate::text::quote;
+
+/// Method, parameters, and what the link may know.
+pub(crate) struct Request<'a> {
+    method: &'static str,
+    members: Vec<(&'static str, &'a str)>,
+    name: Option<&'a str>,
+    meta: Option<&'a str>,
+    mirrored: Vec<(String, String)>,
+    wants_progress: bool,
+    pub(super) on_progress: Option<OnProgress>,
+}
+
+impl<'a> Request<'a> {
+    pub(crate) fn new(method: &'static str) -> Self {
+        Self { method, members: Vec::new(), name: None, meta: None, mirrored: Vec::new(), wants_progress: false, on_progress: None }
+    }
+
+    /// A member of `params`, as JSON.
+    pub(crate) fn member(mut self, name: &'static str, json: &'a str) -> Self {
+        self.members.push((name, json));
+        self
+    }
+
+    /// The tool, which becomes `params.name`.
+    pub(crate) fn name(mut self, name: &'a str) -> Self {
+        self.name = Some(name);
+        self
+    }
+
+    /// Members of `_meta` in place of the agreed ones, as JSON without braces.
+    pub(crate) fn meta(mut self, members: &'a str) -> Self {
+        self.meta = Some(members);
+        self
+    }
+
+    pub(crate) fn mirrored(mut self, headers: Vec<(String, String)>) -> Self {
+        self.mirrored = headers;
+        self
+    }
+
+    /// Asks for progress notifications.
+    pub(crate) fn progress(mut self, on_progress: Option<OnProgress>) -> Self {
+        self.wants_progress = true;
+        self.on_progress = on_progress;
+        self
+    }
+
+    /// MCP, "Cancellation": `initialize` must not be cancelled. `server/discover` is part of the
+    /// same conversation, and an older server would not know what is meant.
+    pub(super) fn cancellable(&self) -> bool {
+        !matches!(self.method, "initialize" | "server/discover")
+    }
+
+    pub(super) fn into_head(self, id: u64) -> Head {
+        Head { id, method: self.method, name: self.name.map(str::to_owned), mirrored: self.mirrored }
+    }
+
+    pub(super) fn body(&self, id: u64, envelope: Option<&str>) -> Bytes {
+        let size: usize = self.members.iter().map(|(_, json)| json.len() + 32).sum();
+        let mut out = String::with_capacity(size + 512);
+        let _ = write!(out, "{{\"jsonrpc\":\"2.0\",\"id\":\"{id}\",\"method\":\"{}\",\"params\":{{", self.method);
+        let mut comma = "";
+        if let Some(name) = self.name {
+            let _ = write!(out, "\"name\":{}", quote(name));
+            comma = ",";
+        }
+        for (name, json) in &self.members {
+            let _ = write!(out, "{comma}\"{name}\":");
+            push_on_one_line(&mut out, json);
+            comma = ",";
+        }
+        let token = self.wants_progress.then(|| format!("\"progressToken\":\"{id}\""));
+        let meta: Vec<&str> = [self.meta.or(envelope), token.as_deref()].into_iter().flatten().collect();
+        if !meta.is_empty() {
+            let _ = write!(out, "{comma}\"_meta\":{{{}}}", meta.join(","));
+        }
+        out.push_str("}}");
+        out.into()
+    }
+}
+
+/// JSON strings hold no raw line breaks, so those that are there stand between tokens.
+fn push_on_one_line(out: &mut String, json: &str) {
+    if json.contains(['\n', '\r']) {
+        out.extend(json.chars().map(|c| if matches!(c, '\n' | '\r') { ' ' } else { c }));
+    } else {
+        out.push_str(json);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn arguments_keep_their_digits_and_lose_their_line_breaks() {
+        let arguments = "{\n  \"n\": 123456789012345678901234567890\r\n}";
+        let request = Request::new("tools/call").name("a \"b\"").member("arguments", arguments).progress(None);
+        assert_eq!(
+            request.body(7, None),
+            "{\"jsonrpc\":\"2.0\",\"id\":\"7\",\"method\":\"tools/call\",\"params\":{\"name\":\"a \\\"b\\\"\",\
+             \"arguments\":{   \"n\": 123456789012345678901234567890  },\"_meta\":{\"progressToken\":\"7\"}}}"
+        );
+    }
+}
