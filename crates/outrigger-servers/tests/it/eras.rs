@@ -105,7 +105,7 @@ async fn both_eras_share_a_pipe_in_any_order() {
     assert_eq!(newer["result"]["resultType"], "complete");
 }
 
-#[tokio::test]
+#[tokio::test(flavor = "multi_thread", worker_threads = 4)]
 async fn requests_sent_without_waiting_are_all_answered_before_the_end() {
     for _ in 0..20 {
         let mut client = Client::of(BuiltIn::Echo);

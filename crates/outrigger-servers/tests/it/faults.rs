@@ -4,9 +4,12 @@ use std::{fmt::Write, path::PathBuf, time::Duration};
 
 use outrigger_servers::{BuiltIn, ServeOptions, serve};
 use serde_json::{Value, json};
-use tokio::{io::AsyncWriteExt, time::timeout};
+use tokio::{
+    io::{AsyncReadExt, AsyncWriteExt},
+    time::timeout,
+};
 
-use crate::client::{Client, call, initialize, modern, request};
+use crate::client::{Client, call, modern, request};
 
 #[tokio::test]
 async fn lines_that_are_no_messages_do_not_end_the_server() {
@@ -114,27 +117,25 @@ async fn a_cancelled_call_gets_no_answer_and_the_next_one_does() {
 }
 
 #[tokio::test]
-async fn a_client_that_never_reads_does_not_keep_the_server() {
-    // Room for less than the answers take.
+async fn a_client_that_stops_reading_does_not_keep_the_server() {
+    // Room for less than the answer takes.
     let (ours, theirs) = tokio::io::duplex(512);
     let (reader, writer) = tokio::io::split(theirs);
-    let (_unread, mut input) = tokio::io::split(ours);
-    let options = ServeOptions::new(PathBuf::from("."));
-    let feed = async move {
-        input
-            .write_all(format!("{}\n", initialize("2025-11-25")).as_bytes())
-            .await
-            .unwrap();
-        for id in 1..5 {
-            let line = format!("{}\n", request(id, "tools/list", json!({})));
-            input.write_all(line.as_bytes()).await.unwrap();
-        }
+    let (mut output, mut input) = tokio::io::split(ours);
+    let client = async move {
+        let line = format!("{}\n", modern(request(1, "tools/list", json!({}))));
+        input.write_all(line.as_bytes()).await.unwrap();
+        // The answer has begun, and now it is stuck.
+        output.read_u8().await.unwrap();
         input.shutdown().await.unwrap();
+        output
     };
+    let options = ServeOptions::new(PathBuf::from("."));
     let served = timeout(Duration::from_secs(60), async {
-        tokio::join!(feed, serve(BuiltIn::Time, options, reader, writer)).1
+        tokio::join!(client, serve(BuiltIn::Time, options, reader, writer))
     });
-    served.await.expect("the server never ended").unwrap();
+    let (_unread, ended) = served.await.expect("the server never ended");
+    ended.unwrap();
 }
 
 #[tokio::test]
