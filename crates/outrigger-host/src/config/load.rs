@@ -4,11 +4,11 @@
 use indexmap::IndexMap;
 use outrigger_connect::ServerName;
 
-use super::lower::{self, RawServer, Tables};
+use super::lower::{self, Dialect, RawServer, Tables};
 use super::merge;
 use super::model::ModelSettings;
 use super::origin::Layer;
-use super::parse::{self, Format};
+use super::parse::{self, Duplicate, Format, SyntaxError};
 use super::policy::PolicyTable;
 use super::problem::{ConfigProblem, Severity};
 use super::report::Report;
@@ -17,7 +17,7 @@ use super::secret::Secrets;
 use super::server::{ServerEntry, Shadowed};
 use super::source::Source;
 use super::surroundings::Surroundings;
-use super::{Config, FileState, LoadedFile, discover};
+use super::{Config, FileState, LoadedFile, discover, environment};
 
 /// Reads the configuration as it stands around a run.
 pub fn load(around: &Surroundings) -> Config {
@@ -40,6 +40,16 @@ pub fn load(around: &Surroundings) -> Config {
         files,
         secrets: Secrets::default(),
     };
+    for (name, value) in around
+        .env
+        .iter()
+        .filter(|(name, _)| environment::is_inherited(name))
+    {
+        // The address of a proxy may hold a password, and every server inherits it.
+        if name.to_ascii_lowercase().ends_with("_proxy") {
+            lower::address::mask_url(&mut config.secrets, value);
+        }
+    }
     tables(&mut config, around, &read);
     servers(&mut config, around, read);
     config
@@ -81,30 +91,53 @@ fn load_file(
     let (node, duplicates) = match parse::parse(&source, format) {
         Ok(parsed) => parsed,
         Err(error) => {
-            let problem = report.error(error.at, "", error.message);
-            if let Some(hint) = error.hint {
+            let SyntaxError { at, message, hint } = error;
+            let message = format!(
+                "broken {format} at line {}, column {}: {message}",
+                at.line, at.column
+            );
+            let problem = report.error(at, "", message);
+            if let Some(hint) = hint {
                 problem.hint(hint);
             }
             problems.append(&mut report.problems);
             return (loaded(format, FileState::Broken), None);
         }
     };
+    let dialect = lower::dialect(&source, format, node.as_ref());
     for duplicate in duplicates {
-        let message = format!(
-            "`{}` stands here again; the one on line {} is not used",
-            duplicate.key.escape_debug(),
-            duplicate.first.line
-        );
-        report
-            .warn(duplicate.second, &duplicate.key, message)
-            .hint("keep one of the two");
+        twice(&mut report, &duplicate, dialect);
     }
-    let tables = lower::split(&mut report, node, format);
+    let tables = lower::split(&mut report, node, format, dialect);
     problems.append(&mut report.problems);
     let state = FileState::Read {
         servers: tables.servers.len(),
     };
     (loaded(format, state), Some((source, tables)))
+}
+
+/// In our own files, as in all of TOML, a key written twice is a fault: what the first one denies
+/// must not get lost. Files of other hosts mean what they mean there: the last one.
+fn twice(report: &mut Report<'_>, duplicate: &Duplicate, dialect: Dialect) {
+    let Duplicate { key, first, second } = duplicate;
+    let shown = key.escape_debug();
+    let problem = match dialect {
+        Dialect::Native => {
+            let message = format!(
+                "`{shown}` stands here again; the first is on line {}",
+                first.line
+            );
+            report.error(*second, key, message)
+        }
+        Dialect::Foreign => {
+            let message = format!(
+                "`{shown}` stands here again; the one on line {} is not used",
+                first.line
+            );
+            report.warn(*second, key, message)
+        }
+    };
+    problem.hint("keep one of the two");
 }
 
 fn missing(path: &std::path::Path) -> ConfigProblem {

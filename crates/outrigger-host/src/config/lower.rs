@@ -3,7 +3,7 @@
 //! open a door), in tables of other hosts it is a warning (their files are full of keys of their
 //! own, and the server works without them).
 
-mod address;
+pub(crate) mod address;
 pub(crate) mod model;
 mod options;
 pub(crate) mod policy;
@@ -14,7 +14,7 @@ pub(crate) mod transport;
 use super::node::{Entry, Node, Pos, Value};
 use super::parse::Format;
 use super::problem::Severity;
-use super::report::Report;
+use super::report::{Report, nearest};
 use super::source::Source;
 
 /// Whose words a table is written in.
@@ -62,14 +62,13 @@ const SERVER_TABLES: &[&str] = &["mcpServers", "mcp_servers", "servers"];
 const IGNORED: &[&str] = &["inputs", "$schema"];
 
 /// Takes a file apart.
-pub(crate) fn split(report: &mut Report<'_>, node: Option<Node>, format: Format) -> Tables {
+pub(crate) fn split(
+    report: &mut Report<'_>,
+    node: Option<Node>,
+    format: Format,
+    dialect: Dialect,
+) -> Tables {
     let mut tables = Tables::default();
-    let native = is_native(report.source, format, node.as_ref());
-    let dialect = if native {
-        Dialect::Native
-    } else {
-        Dialect::Foreign
-    };
     let entries = match node {
         Some(Node {
             value: Value::Table(entries),
@@ -95,21 +94,21 @@ pub(crate) fn split(report: &mut Report<'_>, node: Option<Node>, format: Format)
             return tables;
         }
     };
-    let looks_bare = entries.iter().any(|entry| is_server_like(&entry.node));
-    let mut known = false;
-    for entry in entries {
-        known |= NATIVE_TABLES.contains(&entry.key.as_str())
-            || SERVER_TABLES.contains(&entry.key.as_str());
-        top_level(report, &mut tables, entry, dialect);
-    }
-    if !known && looks_bare {
+    let known = |key: &str| NATIVE_TABLES.contains(&key) || SERVER_TABLES.contains(&key);
+    if !entries.iter().any(|entry| known(&entry.key))
+        && let Some(bare) = entries.iter().find(|entry| is_server_like(&entry.node))
+    {
+        let message = format!(
+            "the server `{}` stands outside of any table",
+            bare.key.escape_debug()
+        );
         report
-            .error(
-                Pos::START,
-                "",
-                "the servers of this file stand at its top level",
-            )
-            .hint("put them into a table: `{\"mcpServers\": {…}}`");
+            .error(bare.at, &bare.key, message)
+            .hint("put the servers into a table: `{\"mcpServers\": {…}}`");
+        return tables;
+    }
+    for entry in entries {
+        top_level(report, &mut tables, entry, dialect);
     }
     tables
 }
@@ -125,7 +124,13 @@ fn top_level(report: &mut Report<'_>, tables: &mut Tables, entry: Entry, dialect
         "builtin" if own => tables.builtin = Some(entry.node),
         key if IGNORED.contains(&key) || key.starts_with(['_', '$', '/']) => {}
         _ if own => report.unknown(Severity::Error, &entry, "", NATIVE_TABLES),
-        _ => report.unknown(Severity::Warning, &entry, "", SERVER_TABLES),
+        key => {
+            let message = format!("`{}` is not a key that is used here", key.escape_debug());
+            let warning = report.warn(entry.at, key, message);
+            if let Some(near) = nearest(key, SERVER_TABLES) {
+                warning.hint(format!("did you mean `{near}`?"));
+            }
+        }
     }
 }
 
@@ -156,18 +161,25 @@ fn servers(report: &mut Report<'_>, tables: &mut Tables, entry: Entry, dialect: 
     }
 }
 
-/// Our own file: by its name, by its format, or by a table that nobody else has.
-fn is_native(source: &Source, format: Format, node: Option<&Node>) -> bool {
+/// Whose file it is. Ours are told by their name, by a table that nobody else has, and TOML files
+/// by not having the table that other hosts have in TOML.
+pub(crate) fn dialect(source: &Source, format: Format, node: Option<&Node>) -> Dialect {
+    let entries = node.and_then(Node::table).unwrap_or_default();
+    let has = |keys: &[&str]| {
+        entries
+            .iter()
+            .any(|entry| keys.contains(&entry.key.as_str()))
+    };
     let own_name = source
         .path
         .file_stem()
         .is_some_and(|stem| stem == "outrigger");
-    let own_table = node.and_then(Node::table).is_some_and(|entries| {
-        entries
-            .iter()
-            .any(|entry| matches!(entry.key.as_str(), "policy" | "limits" | "builtin"))
-    });
-    own_name || own_table || format == Format::Toml
+    let own_toml = format == Format::Toml && !has(&["mcp_servers", "mcpServers"]);
+    if own_name || own_toml || has(&["policy", "limits", "builtin"]) {
+        Dialect::Native
+    } else {
+        Dialect::Foreign
+    }
 }
 
 fn is_server_like(node: &Node) -> bool {

@@ -6,6 +6,7 @@ mod toml;
 mod yaml;
 
 use std::collections::HashMap;
+use std::fmt;
 use std::path::Path;
 
 use super::node::{Node, Pos, Value};
@@ -34,9 +35,19 @@ impl Format {
             Some("json" | "jsonc" | "code-workspace") => Self::Json,
             Some("toml") => Self::Toml,
             Some("yaml" | "yml") => Self::Yaml,
-            _ if text.trim_start().starts_with(['{', '[', '/']) => Self::Json,
+            _ if text.trim_start().starts_with(['{', '/']) => Self::Json,
             _ => Self::Toml,
         }
+    }
+}
+
+impl fmt::Display for Format {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Json => "JSON",
+            Self::Toml => "TOML",
+            Self::Yaml => "YAML",
+        })
     }
 }
 

@@ -152,7 +152,10 @@ pub(crate) fn mask_line(line: &str) -> String {
     let mut run = String::new();
     let mut offset = 0;
     let flush = |run: &mut String, out: &mut String, start: usize| {
-        let after_word = from.is_some_and(|from| start >= from) && run.chars().count() >= 6;
+        // The name of a variable is no secret, and the words of authentication are not either.
+        let plain = out.ends_with("${") || matches!(run.as_str(), "Bearer" | "Authorization");
+        let after_word =
+            !plain && from.is_some_and(|from| start >= from) && run.chars().count() >= 6;
         if after_word || is_secret_shape(run) {
             out.extend(run.chars().map(|_| '•'));
         } else {

@@ -70,7 +70,7 @@ fn is_local(written: &str) -> bool {
 
 /// An address with its password, secret-looking parameters and key-shaped parts masked. What is
 /// masked is remembered as secret.
-pub(super) fn mask_url(secrets: &mut Secrets, written: &str) -> String {
+pub(crate) fn mask_url(secrets: &mut Secrets, written: &str) -> String {
     let mut hidden: Vec<String> = Vec::new();
     if let Some((_, rest)) = written.split_once("://")
         && let Some((user, _)) = rest

@@ -118,7 +118,7 @@ fn provider(low: &mut Lowering<'_>, provider: &Entry) -> Option<ProviderSettings
             "base_url".clone_into(first);
         }
     }
-    settings.written = std::mem::take(&mut low.written);
+    settings.written = low.take_written();
     Some(settings)
 }
 

@@ -130,7 +130,7 @@ impl Lowering<'_> {
             description: rest.description,
             allowed_tools: rest.allowed_tools,
             disabled_tools: rest.disabled_tools,
-            written: std::mem::take(&mut self.written),
+            written: self.take_written(),
         })))
     }
 
@@ -164,6 +164,13 @@ impl Lowering<'_> {
     /// Records a key of a table as written, for display.
     pub(crate) fn note_inner(&mut self, table: &str, entry: &Entry, shown: Shown) {
         self.note_path(vec![table.to_owned(), entry.key.clone()], entry.at, shown);
+    }
+
+    /// What was recorded, in the order of the file.
+    pub(crate) fn take_written(&mut self) -> Vec<WrittenKey> {
+        self.written
+            .sort_by_key(|written| (written.origin.line, written.origin.column));
+        std::mem::take(&mut self.written)
     }
 
     fn note_path(&mut self, path: Vec<String>, at: Pos, shown: Shown) {

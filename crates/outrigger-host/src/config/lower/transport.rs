@@ -191,6 +191,7 @@ impl Draft {
             let path = format!("{path}[{index}]");
             let arg = value::spelled(&mut low.report, &path, item).and_then(|written| {
                 let text = low.expand(&path, item, &written)?.text;
+                refuse_mask(low, &path, item, &text)?;
                 Some((low.tilde(&path, item, text)?, written))
             });
             let Some((arg, written)) = arg else {
@@ -271,6 +272,7 @@ impl Draft {
             .text
             .trim()
             .to_owned();
+        refuse_mask(low, path, &entry.node, &text)?;
         let masked = mask_url(&mut low.secrets, &text);
         low.note("url", entry.at, as_shown(&written, &masked).into());
         self.url = Some((entry.node.at, text));

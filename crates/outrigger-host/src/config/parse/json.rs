@@ -39,7 +39,8 @@ impl Reading<'_> {
     fn node(&mut self, value: ast::Value<'_>, depth: usize) -> Result<Node, SyntaxError> {
         let at = self.source.pos(value.range().start);
         self.values += 1;
-        if depth > MAX_DEPTH {
+        let nests = matches!(value, ast::Value::Array(_) | ast::Value::Object(_));
+        if nests && depth >= MAX_DEPTH {
             return Err(SyntaxError::too_deep(at));
         }
         if self.values > MAX_VALUES {
@@ -75,10 +76,13 @@ impl Reading<'_> {
 }
 
 fn syntax_error(source: &Source, error: &ParseError) -> SyntaxError {
-    let offset = error.range().start;
-    let at = source.pos(offset);
+    let at = source.pos(error.range().start);
     let (message, hint) = match error.kind() {
-        Kind::ExpectedComma => ("a comma is missing before this", None),
+        Kind::ExpectedComma => {
+            // The parser points behind what came before; people look at what comes next.
+            let at = source.pos(next_token(&source.text, error.range().start));
+            return SyntaxError::new(at, "a comma is missing before this");
+        }
         Kind::ExpectedColonAfterObjectKey => ("a colon is missing after the key", None),
         Kind::ExpectedObjectValue => ("a value is missing after the colon", None),
         Kind::ExpectedStringObjectProperty => ("a key must be in double quotes", None),
@@ -93,22 +97,42 @@ fn syntax_error(source: &Source, error: &ParseError) -> SyntaxError {
         Kind::UnexpectedCloseBracket => ("this `]` closes nothing", None),
         Kind::UnexpectedColon => ("this colon does not belong here", None),
         Kind::UnexpectedComma => ("this comma does not belong here", None),
-        Kind::UnexpectedWord => ("this word needs double quotes", None),
-        Kind::NestingDepthExceeded => return SyntaxError::too_deep(at),
-        other => {
-            return SyntaxError::new(
-                at,
-                format!(
-                    "this is not valid JSON: {}",
-                    lower_first(&other.to_string())
-                ),
-            );
+        Kind::UnexpectedWord | Kind::UnexpectedToken if begins_word(source, error) => {
+            ("this word needs double quotes", None)
         }
+        Kind::NestingDepthExceeded => return SyntaxError::too_deep(at),
+        other => return SyntaxError::new(at, lower_first(&other.to_string())),
     };
     SyntaxError {
         at,
         message: message.into(),
         hint,
+    }
+}
+
+fn begins_word(source: &Source, error: &ParseError) -> bool {
+    source
+        .text
+        .get(error.range().start..)
+        .is_some_and(|rest| rest.starts_with(char::is_alphabetic))
+}
+
+/// The offset of what comes after white space and comments.
+fn next_token(text: &str, offset: usize) -> usize {
+    let mut rest = text.get(offset..).unwrap_or_default();
+    loop {
+        rest = rest.trim_start();
+        let after = if rest.starts_with("//") {
+            rest.find('\n')
+        } else if rest.starts_with("/*") {
+            rest.find("*/").map(|end| end + 2)
+        } else {
+            None
+        };
+        match after.and_then(|after| rest.get(after..)) {
+            Some(after) => rest = after,
+            None => return text.len() - rest.len(),
+        }
     }
 }
 

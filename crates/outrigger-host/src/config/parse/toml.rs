@@ -12,7 +12,7 @@ pub(super) fn parse(source: &Source) -> Result<Node, SyntaxError> {
         let at = error
             .span()
             .map_or(Pos::START, |span| source.pos(span.start));
-        SyntaxError::new(at, format!("this is not valid TOML: {}", error.message()))
+        SyntaxError::new(at, error.message())
     })?;
     let mut reading = Reading { source, values: 0 };
     let entries = reading.table(table.into_inner(), 0)?;
@@ -56,13 +56,15 @@ impl Reading<'_> {
     fn node(&mut self, value: Spanned<DeValue<'_>>, depth: usize) -> Result<Node, SyntaxError> {
         let at = self.source.pos(value.span().start);
         self.values += 1;
-        if depth > MAX_DEPTH {
+        let value = value.into_inner();
+        let nests = matches!(value, DeValue::Array(_) | DeValue::Table(_));
+        if nests && depth >= MAX_DEPTH {
             return Err(SyntaxError::too_deep(at));
         }
         if self.values > MAX_VALUES {
             return Err(SyntaxError::too_many(at));
         }
-        let value = match value.into_inner() {
+        let value = match value {
             DeValue::String(text) => Value::Text(text.into_owned()),
             DeValue::Boolean(value) => Value::Bool(value),
             DeValue::Float(number) => Value::Number(number.as_str().to_owned()),

@@ -54,10 +54,7 @@ fn pos(marker: Marker) -> Pos {
 }
 
 fn syntax_error(error: &ScanError) -> SyntaxError {
-    SyntaxError::new(
-        pos(*error.marker()),
-        format!("this is not valid YAML: {}", error.info()),
-    )
+    SyntaxError::new(pos(*error.marker()), error.info())
 }
 
 /// A list or table that is not complete yet.
