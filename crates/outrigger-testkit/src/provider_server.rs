@@ -170,6 +170,7 @@ impl Shared {
             path: request.path,
             headers: request.headers,
             body,
+            text: String::from_utf8_lossy(&request.body).into_owned(),
         };
         let objection = dialect.objection(&recorded.body);
         let number = {

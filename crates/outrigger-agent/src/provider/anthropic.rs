@@ -177,16 +177,14 @@ impl Decoder for AnthropicDecoder {
                 self.stop.get_or_insert_with(|| "end_turn".to_owned());
                 return Ok(Progress::Done);
             }
-            "error" | "" => {
-                if let Some(words) = ProviderWords::read(&event) {
-                    return Err(Failure::described(words, None));
+            "error" | "" => match ProviderWords::read(&event) {
+                Some(words) => return Err(Failure::described(words, None)),
+                None if kind.is_empty() => {}
+                None => {
+                    let message = "the provider reported an error without saying which";
+                    return Err(Failure::new(ModelErrorKind::Unavailable, message).retryable());
                 }
-                return Err(Failure::new(
-                    ModelErrorKind::Unavailable,
-                    "the provider reported an error",
-                )
-                .retryable());
-            }
+            },
             _ => {}
         }
         Ok(Progress::More)

@@ -116,10 +116,7 @@ pub enum ChoiceError {
         all: Vec<String>,
     },
     /// The provider needs a key, and none is set.
-    #[error(
-        "`{provider}` needs an API key, and {} is not set",
-        list(variables, "nor")
-    )]
+    #[error("`{provider}` needs an API key, and {}", unset(variables))]
     NoKey {
         /// The provider.
         provider: String,
@@ -169,6 +166,13 @@ fn list(words: &[String], last: &str) -> String {
     match quoted.split_last() {
         Some((end, before)) if !before.is_empty() => format!("{} {last} {end}", before.join(", ")),
         _ => quoted.concat(),
+    }
+}
+
+fn unset(variables: &[String]) -> String {
+    match variables {
+        [only] => format!("`{only}` is not set"),
+        several => format!("neither {} is set", list(several, "nor")),
     }
 }
 

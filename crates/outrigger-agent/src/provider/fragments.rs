@@ -161,7 +161,9 @@ mod tests {
 
     fn calls(pieces: &[Value]) -> Vec<(String, String, String)> {
         let mut fragments = CallFragments::default();
-        pieces.iter().for_each(|piece| fragments.add(piece));
+        for piece in pieces {
+            fragments.add(piece);
+        }
         let empty = ModelRequest {
             messages: Vec::new(),
             tools: Vec::new().into(),

@@ -14,8 +14,8 @@ use outrigger_model::{ModelErrorKind, ModelEvent};
 use reqwest::{Response, StatusCode};
 use serde_json::Value;
 
-use super::failure::{Failure, ProviderWords};
-use super::sse::{SseEvent, SseParser};
+use super::failure::Failure;
+use super::sse::SseParser;
 use super::transport::root_cause;
 use super::wire::{Decoder, Progress};
 
@@ -83,7 +83,7 @@ impl Reading {
         let about = about(&response);
         if about.content_type.contains("html") {
             return Err(Failure::malformed(format!(
-                "it answered {about} where a stream of events was expected"
+                "the server answered {about} where a stream of events was expected"
             )));
         }
         let document =
@@ -138,14 +138,14 @@ impl Reading {
                 if document.len() > LARGEST_BODY {
                     let limit = LARGEST_BODY / 1024 / 1024;
                     return Err(Failure::malformed(format!(
-                        "it answered {} of more than {limit} MiB",
+                        "the server answered {} of more than {limit} MiB",
                         self.about
                     )));
                 }
                 return Ok(Progress::More);
             }
             Body::Events(parser) => parser.push(bytes).map_err(|error| {
-                Failure::malformed(format!("it answered {}, but {error}", self.about))
+                Failure::malformed(format!("the server answered {}, but {error}", self.about))
             })?,
         };
         for event in events {
@@ -156,12 +156,8 @@ impl Reading {
         Ok(Progress::More)
     }
 
-    fn event(
-        &mut self,
-        event: &SseEvent,
-        queue: &mut VecDeque<ModelEvent>,
-    ) -> Result<Progress, Failure> {
-        let data = event.data.trim();
+    fn event(&mut self, data: &str, queue: &mut VecDeque<ModelEvent>) -> Result<Progress, Failure> {
+        let data = data.trim();
         if data.is_empty() {
             return Ok(Progress::More);
         }
@@ -177,7 +173,7 @@ impl Reading {
                     let shown = snippet(data.as_bytes());
                     Failure {
                         message: format!(
-                            "it answered {}, but {}: {shown}",
+                            "the server answered {}, but {}: {shown}",
                             self.about, failure.message
                         ),
                         ..failure
@@ -213,47 +209,47 @@ impl Reading {
     /// The body ended as it should; whether the turn did is another question.
     fn ended(&mut self, queue: &mut VecDeque<ModelEvent>) -> Result<Progress, Failure> {
         match std::mem::replace(&mut self.body, Body::Document(Vec::new())) {
-            Body::Document(document) => self.document(&document, queue)?,
+            Body::Document(document) => self.document(&document, queue),
             Body::Events(parser) => {
                 // Half an event is a cut, not junk.
                 let last = parser
                     .finish()
-                    .filter(|event| serde_json::from_str::<Value>(&event.data).is_ok());
-                if let Some(event) = last {
-                    self.event(&event, queue)?;
+                    .filter(|data| serde_json::from_str::<Value>(data).is_ok());
+                if let Some(data) = last {
+                    self.event(&data, queue)?;
                 }
+                self.finish(queue)
             }
         }
-        self.finish(queue)
     }
 
+    /// The answer came as one document. A server that ignores `stream` says it all in there.
     fn document(
         &mut self,
         document: &[u8],
         queue: &mut VecDeque<ModelEvent>,
-    ) -> Result<(), Failure> {
-        let Ok(value) = serde_json::from_slice::<Value>(document) else {
-            return Ok(());
-        };
-        if value.get("error").is_some_and(|error| !error.is_null())
-            && let Some(words) = ProviderWords::read(&value)
-        {
-            return Err(Failure::described(words, None));
+    ) -> Result<Progress, Failure> {
+        let text = String::from_utf8_lossy(document);
+        match serde_json::from_str::<Value>(&text) {
+            Ok(Value::Array(entries)) => {
+                for entry in entries {
+                    self.event(&entry.to_string(), queue)?;
+                }
+            }
+            Ok(_) => {
+                self.event(&text, queue)?;
+            }
+            Err(_) => {}
         }
-        let entries = match value {
-            Value::Array(entries) => entries,
-            entry => vec![entry],
+        let Some(finished) = self.decoder.finish() else {
+            let shown = snippet(document);
+            return Err(Failure::malformed(format!(
+                "the server answered {} where a stream of events was expected: {shown}",
+                self.about
+            )));
         };
-        for entry in entries {
-            self.event(
-                &SseEvent {
-                    name: String::new(),
-                    data: entry.to_string(),
-                },
-                queue,
-            )?;
-        }
-        Ok(())
+        queue.push_back(finished);
+        Ok(Progress::Done)
     }
 
     fn finish(&mut self, queue: &mut VecDeque<ModelEvent>) -> Result<Progress, Failure> {
@@ -264,7 +260,7 @@ impl Reading {
         if self.events == 0 && is_junk(&self.beginning) {
             let shown = snippet(&self.beginning);
             return Err(Failure::malformed(format!(
-                "it answered {}, but not with events: {shown}",
+                "the server answered {}, but not with events: {shown}",
                 self.about
             )));
         }

@@ -1,41 +1,32 @@
 //! Server-sent events out of bytes, however the bytes were cut.
 //!
 //! Follows the event stream format of the HTML standard, section 9.2, as far as model providers use
-//! it: `data` and `event` fields, comments, every line ending, a byte order mark. Left out:
-//! reconnection (`id`, `retry`), because a model's turn cannot be resumed.
+//! it: `data` fields, comments, every line ending, a byte order mark. Left out: reconnection (`id`,
+//! `retry`), because a model's turn cannot be resumed, and `event`, because every provider repeats it
+//! inside the data.
 
 /// The largest event that is kept, in bytes. Providers send images at most a few MiB large.
 const LARGEST_EVENT: usize = 32 * 1024 * 1024;
-
-/// One event.
-#[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub(super) struct SseEvent {
-    /// The `event` field; empty when there was none.
-    pub(super) name: String,
-    /// All `data` lines, joined by newlines.
-    pub(super) data: String,
-}
 
 /// An event grew beyond [`LARGEST_EVENT`].
 #[derive(Debug, PartialEq, Eq, thiserror::Error)]
 #[error("one event is larger than {} MiB", LARGEST_EVENT / 1024 / 1024)]
 pub(super) struct EventTooLarge;
 
-/// Collects bytes and gives out whole events.
+/// Collects bytes and gives out the data of whole events.
 #[derive(Debug, Default)]
 pub(super) struct SseParser {
     line: Vec<u8>,
     /// The last byte was a carriage return: a newline right after it belongs to the same line end.
     after_cr: bool,
     begun: bool,
-    name: String,
     data: String,
     has_data: bool,
 }
 
 impl SseParser {
     /// Takes the next bytes and returns the events that they complete.
-    pub(super) fn push(&mut self, bytes: &[u8]) -> Result<Vec<SseEvent>, EventTooLarge> {
+    pub(super) fn push(&mut self, bytes: &[u8]) -> Result<Vec<String>, EventTooLarge> {
         let mut events = Vec::new();
         for &byte in bytes {
             match byte {
@@ -58,7 +49,7 @@ impl SseParser {
 
     /// What was left when the stream ended. The standard throws an event without its blank line
     /// away; some servers forget that line after their last event, so the caller may look at it.
-    pub(super) fn finish(mut self) -> Option<SseEvent> {
+    pub(super) fn finish(mut self) -> Option<String> {
         let from_line = if self.line.is_empty() {
             None
         } else {
@@ -67,7 +58,7 @@ impl SseParser {
         from_line.or_else(|| self.dispatch())
     }
 
-    fn end_line(&mut self) -> Option<SseEvent> {
+    fn end_line(&mut self) -> Option<String> {
         let bytes = std::mem::take(&mut self.line);
         let text = String::from_utf8_lossy(&bytes);
         let line = if self.begun {
@@ -81,26 +72,19 @@ impl SseParser {
         }
         let (field, value) = line.split_once(':').unwrap_or((line, ""));
         let value = value.strip_prefix(' ').unwrap_or(value);
-        match field {
-            "event" => value.clone_into(&mut self.name),
-            "data" => {
-                if self.has_data {
-                    self.data.push('\n');
-                }
-                self.has_data = true;
-                self.data.push_str(value);
+        if field == "data" {
+            if self.has_data {
+                self.data.push('\n');
             }
-            _ => {}
+            self.has_data = true;
+            self.data.push_str(value);
         }
         None
     }
 
-    fn dispatch(&mut self) -> Option<SseEvent> {
-        let event = SseEvent {
-            name: std::mem::take(&mut self.name),
-            data: std::mem::take(&mut self.data),
-        };
-        std::mem::take(&mut self.has_data).then_some(event)
+    fn dispatch(&mut self) -> Option<String> {
+        let data = std::mem::take(&mut self.data);
+        std::mem::take(&mut self.has_data).then_some(data)
     }
 }
 
@@ -110,28 +94,21 @@ mod tests {
 
     use super::*;
 
-    fn event(name: &str, data: &str) -> SseEvent {
-        SseEvent {
-            name: name.to_owned(),
-            data: data.to_owned(),
-        }
-    }
-
     #[test]
     fn line_endings_comments_and_marks() {
         let mut parser = SseParser::default();
         let events = parser
             .push("\u{feff}: hello\r\nevent: a\r\ndata: 1\r\n\r\ndata:2\rdata: 3\r\r\n\nid: 9\n\ndata\n\n".as_bytes())
             .unwrap();
-        assert_eq!(events, [event("a", "1"), event("", "2\n3"), event("", "")]);
+        assert_eq!(events, ["1", "2\n3", ""]);
         assert_eq!(parser.finish(), None);
     }
 
     #[test]
     fn a_last_event_without_its_blank_line_is_still_seen() {
         let mut parser = SseParser::default();
-        assert_eq!(parser.push(b"data: [DONE]").unwrap(), []);
-        assert_eq!(parser.finish(), Some(event("", "[DONE]")));
+        assert!(parser.push(b"data: [DONE]").unwrap().is_empty());
+        assert_eq!(parser.finish(), Some("[DONE]".to_owned()));
     }
 
     proptest! {

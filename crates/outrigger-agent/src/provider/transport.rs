@@ -249,7 +249,7 @@ async fn refused(response: Response) -> Failure {
             .and_then(|value| value.to_str().ok())
             .unwrap_or("elsewhere");
         return Failure::malformed(format!(
-            "it answered {about} and points to {target}; redirects are not followed"
+            "the server answered {about} and points to {target}; redirects are not followed"
         ));
     }
     // A body that breaks off still says more than none.
@@ -283,7 +283,7 @@ async fn refused(response: Response) -> Failure {
         format!(": {}", snippet(&body))
     };
     Failure::malformed(format!(
-        "it answered {about}, which is not an answer of a model API{said}"
+        "the server answered {about}, which is not an answer of a model API{said}"
     ))
 }
 

@@ -16,6 +16,8 @@ pub struct RecordedRequest {
     pub headers: Vec<(String, String)>,
     /// The body.
     pub body: Value,
+    /// The body as it was written, every digit of it.
+    pub text: String,
 }
 
 impl RecordedRequest {

@@ -308,3 +308,37 @@ fn fill_value(value: &mut Value, fill: &impl Fn(&str) -> String) {
         _ => {}
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_script_is_read_from_json_and_unknown_keys_are_errors() {
+        let script: Script = serde_json::from_str(
+            r#"{ "turns": [
+                { "calls": [{ "name": "t", "arguments": { "a": "${question}" } }], "usage": { "input": 5 } },
+                { "trouble": { "status": { "status": 429, "message": "slow", "headers": { "retry-after": "1" } } }, "times": 2 },
+                { "text": "bye", "delivery": { "cut_at": 9 }, "stop": "length" }
+            ] }"#,
+        )
+        .unwrap();
+        assert_eq!(
+            script.turns[0].usage,
+            ScriptedUsage {
+                input: 5,
+                cached: 0,
+                output: 10
+            }
+        );
+        assert_eq!(
+            script.turns[1],
+            Turn::status(429, "slow")
+                .header("retry-after", "1")
+                .times(2)
+        );
+        assert_eq!(script.into_queue().len(), 4);
+        let error = serde_json::from_str::<Script>(r#"{ "turns": [{ "txt": "a" }] }"#).unwrap_err();
+        assert!(error.to_string().contains("unknown field `txt`"), "{error}");
+    }
+}
