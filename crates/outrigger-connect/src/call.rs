@@ -12,10 +12,10 @@ use tokio::sync::SemaphorePermit;
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
+use crate::CallError;
 use crate::connection::{CallOptions, Era, Inner};
 use crate::error::Seconds;
-use crate::rpc::{Answer, Failure, GivenUp, OnLate, Request};
-use crate::CallError;
+use crate::rpc::{Answer, Failure, GivenUp, Request};
 
 /// How long a call may take.
 struct Clock {
@@ -28,7 +28,12 @@ struct Clock {
 impl Clock {
     fn start(soft: Duration, hard: Duration) -> Self {
         let begun = Instant::now();
-        Self { soft, soft_end: begun + soft, hard_end: begun + hard.max(soft), begun }
+        Self {
+            soft,
+            soft_end: begun + soft,
+            hard_end: begun + hard.max(soft),
+            begun,
+        }
     }
 
     fn end(&self) -> Instant {
@@ -47,17 +52,24 @@ impl Inner {
         arguments: &RawValue,
         mut options: CallOptions,
     ) -> Result<Box<RawValue>, CallError> {
-        let mut clock = Clock::start(options.deadline.unwrap_or(self.deadlines.call), self.deadlines.call_hard);
+        let mut clock = Clock::start(
+            options.deadline.unwrap_or(self.deadlines.call),
+            self.deadlines.call_hard,
+        );
         let _slot = self.slot(&options.cancel, &clock).await?;
         let session = self.session_number();
-        let mut answer = self.attempt(tool, arguments, &mut options, &mut clock).await?;
+        let mut answer = self
+            .attempt(tool, arguments, &mut options, &mut clock)
+            .await?;
         if let Err(Failure::SessionLost(_)) = &answer {
             // The server has answered that it does not know the session and so did not look at the
             // request (MCP, "Session Management", 404). Nothing ran; asking for a new session and
             // sending the call under it is the first time that it is sent to anybody who runs it.
             let renewed = tokio::time::timeout_at(clock.end(), self.renew_session(session)).await;
             if renewed == Ok(true) {
-                answer = self.attempt(tool, arguments, &mut options, &mut clock).await?;
+                answer = self
+                    .attempt(tool, arguments, &mut options, &mut clock)
+                    .await?;
             }
         }
         let result = answer.map_err(CallError::from)?;
@@ -68,7 +80,11 @@ impl Inner {
     }
 
     /// Waits for one of the server's slots; a call that gets none was not sent.
-    async fn slot(&self, cancel: &CancellationToken, clock: &Clock) -> Result<SemaphorePermit<'_>, CallError> {
+    async fn slot(
+        &self,
+        cancel: &CancellationToken,
+        clock: &Clock,
+    ) -> Result<SemaphorePermit<'_>, CallError> {
         let mut ended = self.rpc.ended();
         tokio::select! {
             biased;
@@ -93,7 +109,11 @@ impl Inner {
         options: &mut CallOptions,
         clock: &mut Clock,
     ) -> Result<Answer, CallError> {
-        let arguments = if arguments.get() == "null" { "{}" } else { arguments.get() };
+        let arguments = if arguments.get() == "null" {
+            "{}"
+        } else {
+            arguments.get()
+        };
         let request = Request::new("tools/call")
             .name(tool)
             .member("arguments", arguments)
@@ -110,23 +130,36 @@ impl Inner {
                 () = tokio::time::sleep_until(clock.end()) => break false,
             }
         };
-        match flight.give_up(options.on_late.take().map(|on_late| on_late as OnLate)) {
+        match flight.give_up(options.on_late.take()) {
             GivenUp::Answered(answer) => Ok(answer),
-            GivenUp::NotSent if cancelled => Err(CallError::NotSent("cancelled before it was sent".to_owned())),
+            GivenUp::NotSent if cancelled => Err(CallError::NotSent(
+                "cancelled before it was sent".to_owned(),
+            )),
             GivenUp::NotSent => {
                 let waited = Seconds(clock.begun.elapsed());
-                Err(CallError::NotSent(format!("the server did not take the call within {waited}")))
+                Err(CallError::NotSent(format!(
+                    "the server did not take the call within {waited}"
+                )))
             }
             GivenUp::Sent if cancelled => Err(CallError::Cancelled),
-            GivenUp::Sent => Err(CallError::Deadline { after: clock.begun.elapsed() }),
+            GivenUp::Sent => Err(CallError::Deadline {
+                after: clock.begun.elapsed(),
+            }),
         }
     }
 
     /// The headers that the tool's schema asks for.
     fn mirrored(&self, tool: &str, arguments: &str) -> Vec<(String, String)> {
-        let mirrors = self.mirrors.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
-        let Some(mirror) = mirrors.get(tool) else { return Vec::new() };
-        serde_json::from_str(arguments).map(|arguments| mirror.headers(&arguments)).unwrap_or_default()
+        let mirrors = self
+            .mirrors
+            .lock()
+            .unwrap_or_else(std::sync::PoisonError::into_inner);
+        let Some(mirror) = mirrors.get(tool) else {
+            return Vec::new();
+        };
+        serde_json::from_str(arguments)
+            .map(|arguments| mirror.headers(&arguments))
+            .unwrap_or_default()
     }
 }
 
@@ -138,9 +171,13 @@ fn refuse_questions(result: &RawValue) -> Result<(), CallError> {
         #[serde(rename = "resultType", borrow, default)]
         kind: Option<&'a RawValue>,
     }
-    let kind = serde_json::from_str::<Kind<'_>>(result.get()).ok().and_then(|shape| shape.kind);
+    let kind = serde_json::from_str::<Kind<'_>>(result.get())
+        .ok()
+        .and_then(|shape| shape.kind);
     if kind.is_some_and(|kind| kind.get() == "\"input_required\"") {
-        return Err(CallError::Malformed("the server asks for input, which this client does not offer".to_owned()));
+        return Err(CallError::Malformed(
+            "the server asks for input, which this client does not offer".to_owned(),
+        ));
     }
     Ok(())
 }

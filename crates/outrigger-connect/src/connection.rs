@@ -87,10 +87,16 @@ pub struct CallOptions {
     /// Overrides the server's deadline.
     pub deadline: Option<Duration>,
     /// Called for each report, on the connection's own task: it must return quickly.
-    pub on_progress: Option<Arc<dyn Fn(Progress) + Send + Sync>>,
+    pub on_progress: Option<OnProgress>,
     /// Called once with the answer to a call that was given up on (deadline, cancel), if it still comes.
-    pub on_late: Option<Box<dyn FnOnce(Result<Box<RawValue>, CallError>) + Send>>,
+    pub on_late: Option<OnLate>,
 }
+
+/// Told of each progress report of a call.
+pub type OnProgress = Arc<dyn Fn(Progress) + Send + Sync>;
+
+/// Given the late answer to a call that was given up.
+pub type OnLate = Box<dyn FnOnce(Result<Box<RawValue>, CallError>) + Send>;
 
 /// How a connection ended.
 #[derive(Debug, Clone)]
@@ -192,7 +198,11 @@ impl Connection {
 pub(crate) fn log_tail(link: &dyn Link, rpc: &Rpc, lines: usize) -> Vec<String> {
     let mut tail = rpc.log().tail(lines);
     let stderr = link.stderr_tail(lines);
-    let room = lines - stderr.len().min(lines / 2 + lines % 2).max(lines.saturating_sub(tail.len()).min(stderr.len()));
+    let room = lines
+        - stderr
+            .len()
+            .min(lines / 2 + lines % 2)
+            .max(lines.saturating_sub(tail.len()).min(stderr.len()));
     tail.drain(..tail.len().saturating_sub(room));
     let rest = lines - tail.len();
     tail.extend_from_slice(&stderr[stderr.len().saturating_sub(rest)..]);
@@ -237,20 +247,30 @@ impl Drop for Inner {
 
 impl std::fmt::Debug for Inner {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Inner").field("server", &self.server).field("peer", &self.peer).finish_non_exhaustive()
+        f.debug_struct("Inner")
+            .field("server", &self.server)
+            .field("peer", &self.peer)
+            .finish_non_exhaustive()
     }
 }
 
 impl std::fmt::Debug for CallOptions {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("CallOptions").field("deadline", &self.deadline).finish_non_exhaustive()
+        f.debug_struct("CallOptions")
+            .field("deadline", &self.deadline)
+            .finish_non_exhaustive()
     }
 }
 
 impl Default for CallOptions {
     /// The server's own deadline, nobody to cancel, nobody to tell.
     fn default() -> Self {
-        Self { cancel: CancellationToken::new(), deadline: None, on_progress: None, on_late: None }
+        Self {
+            cancel: CancellationToken::new(),
+            deadline: None,
+            on_progress: None,
+            on_late: None,
+        }
     }
 }
 

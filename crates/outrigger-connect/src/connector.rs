@@ -51,7 +51,11 @@ impl Connector {
     }
 
     /// Connects, agrees on an era, and returns a connection that is ready to list.
-    pub async fn connect(&self, spec: &ServerSpec, cancel: &CancellationToken) -> Result<Connection, ConnectError> {
+    pub async fn connect(
+        &self,
+        spec: &ServerSpec,
+        cancel: &CancellationToken,
+    ) -> Result<Connection, ConnectError> {
         let mut attempt = Attempt::new(self, spec);
         let outcome = tokio::select! {
             biased;
@@ -61,7 +65,9 @@ impl Connector {
             }
         };
         match outcome {
-            Ok(peer) => attempt.connection(peer).ok_or_else(|| explain::cancelled(spec)),
+            Ok(peer) => attempt
+                .connection(peer)
+                .ok_or_else(|| explain::cancelled(spec)),
             Err(trouble) => Err(Box::pin(attempt.explain(trouble)).await),
         }
     }
@@ -113,7 +119,9 @@ impl<'a> Attempt<'a> {
         self.open()?;
         self.timings.start = self.begun.elapsed();
         match self.agree(self.spec.protocol).await {
-            Err(Trouble::Handshake(HandshakeError::EndedOnProbe(_))) if self.spec.protocol == Protocol::Auto => {
+            Err(Trouble::Handshake(HandshakeError::EndedOnProbe(_)))
+                if self.spec.protocol == Protocol::Auto =>
+            {
                 self.clean_up().await;
                 self.again = true;
                 self.open()?;
@@ -124,7 +132,9 @@ impl<'a> Attempt<'a> {
     }
 
     async fn agree(&self, protocol: Protocol) -> Result<Peer, Trouble> {
-        let Some(open) = &self.open else { return Err(Trouble::Cancelled) };
+        let Some(open) = &self.open else {
+            return Err(Trouble::Cancelled);
+        };
         let handshake = Handshake {
             rpc: &open.rpc,
             link: open.link.as_ref(),
@@ -148,9 +158,9 @@ impl<'a> Attempt<'a> {
                 let supervisor = self.connector.supervisor.clone();
                 Box::new(Stdio::open(spec, supervisor, limits, ends).map_err(Trouble::Spawn)?)
             }
-            TransportSpec::Http(spec) => {
-                Box::new(Http::open(spec, &self.connector.clients, limits, ends).map_err(Trouble::Http)?)
-            }
+            TransportSpec::Http(spec) => Box::new(
+                Http::open(spec, &self.connector.clients, limits, ends).map_err(Trouble::Http)?,
+            ),
             TransportSpec::InProcess(spec) => Box::new(Pipe::open(spec, limits, ends)),
         };
         self.open = Some(Open { link, rpc });
@@ -185,13 +195,20 @@ impl<'a> Attempt<'a> {
             deadlines: self.spec.deadlines,
             limits: self.spec.limits,
             client: self.connector.client.clone(),
-            slots: Semaphore::new(self.spec.limits.concurrent_calls.min(Semaphore::MAX_PERMITS)),
+            slots: Semaphore::new(
+                self.spec
+                    .limits
+                    .concurrent_calls
+                    .min(Semaphore::MAX_PERMITS),
+            ),
             mirrors: Mutex::default(),
             session: tokio::sync::Mutex::default(),
             session_number: AtomicU64::new(0),
             closed: OnceCell::new(),
         };
-        Some(Connection { inner: Arc::new(inner) })
+        Some(Connection {
+            inner: Arc::new(inner),
+        })
     }
 }
 

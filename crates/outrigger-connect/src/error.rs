@@ -160,7 +160,11 @@ pub(crate) struct Seconds(pub(crate) Duration);
 impl fmt::Display for Seconds {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let secs = self.0.as_secs_f64();
-        if secs < 10.0 { write!(f, "{secs:.1} s") } else { write!(f, "{secs:.0} s") }
+        if secs < 10.0 {
+            write!(f, "{secs:.1} s")
+        } else {
+            write!(f, "{secs:.0} s")
+        }
     }
 }
 

@@ -66,7 +66,10 @@ pub(crate) struct FrameLimits {
 
 impl From<&Limits> for FrameLimits {
     fn from(limits: &Limits) -> Self {
-        Self { bytes: limits.frame_bytes, depth: limits.depth }
+        Self {
+            bytes: limits.frame_bytes,
+            depth: limits.depth,
+        }
     }
 }
 
@@ -102,7 +105,12 @@ impl FrameReader {
             Framing::Auto | Framing::Newline => Mode::Lines(Lines::default()),
             Framing::ContentLength => Mode::Headers(Headers::default()),
         };
-        Self { buffer: BytesMut::new(), limits, mode, undecided: framing == Framing::Auto }
+        Self {
+            buffer: BytesMut::new(),
+            limits,
+            mode,
+            undecided: framing == Framing::Auto,
+        }
     }
 
     /// Where new bytes are to be appended.
@@ -128,9 +136,14 @@ impl FrameReader {
     fn advance(&mut self, at_end: bool) -> Option<FrameEvent> {
         loop {
             let turn = match &mut self.mode {
-                Mode::Lines(lines) => {
-                    lines.next(&mut self.buffer, self.limits, lines::Input { at_end, watch_headers: self.undecided })
-                }
+                Mode::Lines(lines) => lines.next(
+                    &mut self.buffer,
+                    self.limits,
+                    lines::Input {
+                        at_end,
+                        watch_headers: self.undecided,
+                    },
+                ),
                 Mode::Headers(headers) => headers.next(&mut self.buffer, self.limits, at_end),
             };
             match turn {

@@ -44,11 +44,17 @@ pub(crate) enum HandshakeError {
     /// The server went away on the probe; it may live when it is not probed.
     EndedOnProbe(Failure),
     /// A request failed.
-    Failed { method: &'static str, failure: Failure },
+    Failed {
+        method: &'static str,
+        failure: Failure,
+    },
     /// No common version; these are the server's.
     Mismatch(Vec<String>),
     /// An answer that is not what the method answers.
-    BadResult { method: &'static str, reason: String },
+    BadResult {
+        method: &'static str,
+        reason: String,
+    },
     /// Only the modern era was allowed, and this is a legacy server.
     NotModern(Option<Failure>),
 }
@@ -72,8 +78,7 @@ impl Handshake<'_> {
         let peer = match protocol {
             Protocol::Legacy => self.initialize().await?,
             Protocol::Modern => self.modern_only().await?,
-            Protocol::Auto if self.separate_exchanges => self.auto_on_exchanges().await?,
-            Protocol::Auto => self.auto_on_stream().await?,
+            Protocol::Auto => self.either().await?,
         };
         self.settle(&peer).await;
         Ok(peer)
@@ -86,25 +91,17 @@ impl Handshake<'_> {
         }
     }
 
-    async fn auto_on_exchanges(&self) -> Result<Peer, HandshakeError> {
-        let probe = tokio::time::timeout(self.probe, self.discover().answer_owned()).await;
-        let probed = match probe.map(|answer| self.judge(answer)) {
-            Ok(verdict) => match verdict? {
-                Verdict::Modern(peer) => return Ok(peer),
-                Verdict::Legacy(failure) => failure,
-            },
-            Err(_) => None,
-        };
-        self.initialize().await.map_err(|error| prefer_modern(error, probed))
-    }
-
-    /// On a stream the probe cannot be taken back, so its answer counts whenever it comes.
-    async fn auto_on_stream(&self) -> Result<Peer, HandshakeError> {
+    /// The probe first. It is not taken back when it stays silent, so its answer counts whenever it
+    /// comes; a server that is slow to start may answer both.
+    async fn either(&self) -> Result<Peer, HandshakeError> {
         let mut discover = self.discover();
         if let Ok(answer) = tokio::time::timeout(self.probe, discover.answer()).await {
             return match self.judge(answer)? {
                 Verdict::Modern(peer) => Ok(peer),
-                Verdict::Legacy(failure) => self.initialize().await.map_err(|error| prefer_modern(error, failure)),
+                Verdict::Legacy(failure) => self
+                    .initialize()
+                    .await
+                    .map_err(|error| prefer_modern(error, failure)),
             };
         }
         let initialize = self.initialize();
@@ -116,7 +113,9 @@ impl Handshake<'_> {
             },
             peer = &mut initialize => match peer {
                 // A modern server that was slow to start refuses this; its answer to the probe follows.
-                Err(error @ HandshakeError::Failed { failure: Failure::Rpc(_), .. } | error @ HandshakeError::Mismatch(_)) => {
+                Err(
+                    error @ (HandshakeError::Failed { failure: Failure::Rpc(_), .. } | HandshakeError::Mismatch(_)),
+                ) => {
                     match self.judge(discover.answer().await)? {
                         Verdict::Modern(peer) => Ok(peer),
                         Verdict::Legacy(_) => Err(error),
@@ -128,7 +127,10 @@ impl Handshake<'_> {
     }
 
     fn wait_for(&self, method: &'static str) {
-        *self.waiting_for.lock().unwrap_or_else(PoisonError::into_inner) = method;
+        *self
+            .waiting_for
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner) = method;
     }
 
     fn judge(&self, answer: Answer) -> Result<Verdict, HandshakeError> {
@@ -139,10 +141,14 @@ impl Handshake<'_> {
     async fn settle(&self, peer: &Peer) {
         let modern = peer.agreed.era == Era::Modern;
         self.link.agreed(Some(peer.agreed.clone()));
-        self.rpc.set_envelope(modern.then(|| modern::envelope(&peer.agreed.version, self.client)));
-        self.rpc.set_cancels_by_hanging_up(self.link.cancels_by_hanging_up());
+        self.rpc
+            .set_envelope(modern.then(|| modern::envelope(&peer.agreed.version, self.client)));
+        self.rpc
+            .set_cancels_by_hanging_up(self.link.cancels_by_hanging_up());
         if !modern {
-            self.rpc.notify_first("notifications/initialized", Duration::from_secs(2)).await;
+            self.rpc
+                .notify_first("notifications/initialized", Duration::from_secs(2))
+                .await;
         }
         self.link.listen();
     }
@@ -151,8 +157,13 @@ impl Handshake<'_> {
 /// When both attempts failed, a modern server's own words say more than its refusal of `initialize`.
 fn prefer_modern(error: HandshakeError, probed: Option<Failure>) -> HandshakeError {
     match (&error, probed) {
-        (HandshakeError::Failed { .. }, Some(Failure::Rpc(rpc))) if modern::is_modern_code(rpc.code) => {
-            HandshakeError::Failed { method: "server/discover", failure: Failure::Rpc(rpc) }
+        (HandshakeError::Failed { .. }, Some(Failure::Rpc(rpc)))
+            if modern::is_modern_code(rpc.code) =>
+        {
+            HandshakeError::Failed {
+                method: "server/discover",
+                failure: Failure::Rpc(rpc),
+            }
         }
         _ => error,
     }
@@ -160,7 +171,10 @@ fn prefer_modern(error: HandshakeError, probed: Option<Failure>) -> HandshakeErr
 
 /// `clientInfo` for a client of this version.
 pub(crate) fn client_info(version: &str) -> String {
-    format!("{{\"name\":\"outrigger\",\"title\":\"Outrigger\",\"version\":{}}}", quote(version))
+    format!(
+        "{{\"name\":\"outrigger\",\"title\":\"Outrigger\",\"version\":{}}}",
+        quote(version)
+    )
 }
 
 /// Members that both eras use, read one by one so that a strange one does not spoil the others.
@@ -194,14 +208,26 @@ impl Facts<'_> {
             #[serde(rename = "io.modelcontextprotocol/serverInfo", default)]
             server_info: Option<Info>,
         }
-        let in_meta = self.meta.and_then(|meta| serde_json::from_str::<Meta>(meta.get()).ok()?.server_info);
-        let info = self.server_info.and_then(|info| serde_json::from_str(info.get()).ok()).or(in_meta).unwrap_or_default();
-        let announces_changes = self.capabilities.is_some_and(|capabilities| announces_changes(capabilities));
+        let in_meta = self
+            .meta
+            .and_then(|meta| serde_json::from_str::<Meta>(meta.get()).ok()?.server_info);
+        let info = self
+            .server_info
+            .and_then(|info| serde_json::from_str(info.get()).ok())
+            .or(in_meta)
+            .unwrap_or_default();
+        let announces_changes = self.capabilities.is_some_and(announces_changes);
         Peer {
-            agreed: Agreed { era, version, announces_changes },
+            agreed: Agreed {
+                era,
+                version,
+                announces_changes,
+            },
             name: info.name,
             version: info.version,
-            instructions: self.instructions.and_then(|text| serde_json::from_str(text.get()).ok()),
+            instructions: self
+                .instructions
+                .and_then(|text| serde_json::from_str(text.get()).ok()),
             capabilities: self.capabilities.map(ToOwned::to_owned),
         }
     }
@@ -209,13 +235,21 @@ impl Facts<'_> {
 
 fn announces_changes(capabilities: &RawValue) -> bool {
     let value: serde_json::Value = serde_json::from_str(capabilities.get()).unwrap_or_default();
-    value.pointer("/tools/listChanged").and_then(serde_json::Value::as_bool).unwrap_or(false)
+    value
+        .pointer("/tools/listChanged")
+        .and_then(serde_json::Value::as_bool)
+        .unwrap_or(false)
 }
 
 /// Strings in a JSON array; anything else is left out.
 fn strings(raw: Option<&RawValue>) -> Vec<String> {
-    let values: Vec<serde_json::Value> = raw.and_then(|raw| serde_json::from_str(raw.get()).ok()).unwrap_or_default();
-    values.into_iter().filter_map(|value| value.as_str().map(str::to_owned)).collect()
+    let values: Vec<serde_json::Value> = raw
+        .and_then(|raw| serde_json::from_str(raw.get()).ok())
+        .unwrap_or_default();
+    values
+        .into_iter()
+        .filter_map(|value| value.as_str().map(str::to_owned))
+        .collect()
 }
 
 fn is_legacy(version: &str) -> bool {

@@ -17,10 +17,14 @@ mod rpc;
 mod spec;
 mod text;
 
-pub use connection::{CallOptions, CloseReport, Connection, Era, PeerInfo, Progress, Timings, ToolListing};
+pub use connection::{
+    CallOptions, CloseReport, Connection, Era, OnLate, OnProgress, PeerInfo, Progress, Timings,
+    ToolListing,
+};
 pub use connector::Connector;
 pub use error::{CallError, ConnectError, ConnectErrorKind, ListError, Stage};
 pub use name::{InvalidServerName, ServerName};
 pub use spec::{
-    Deadlines, Framing, HttpSpec, InProcessSpec, Limits, Protocol, ServePipe, ServerSpec, StdioSpec, TransportSpec,
+    Deadlines, Framing, HttpSpec, InProcessSpec, Limits, Protocol, ServePipe, ServerSpec,
+    StdioSpec, TransportSpec,
 };

@@ -10,8 +10,8 @@ pub(crate) mod pipe;
 pub(crate) mod stdio;
 mod stream;
 
-use std::sync::atomic::{AtomicU8, Ordering};
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU8, Ordering};
 use std::time::Duration;
 
 use bytes::Bytes;
@@ -89,12 +89,16 @@ const WITHDRAWN: u8 = 2;
 impl Ticket {
     /// The link is about to hand the first byte over. `false`: it was withdrawn, do not send.
     pub(crate) fn begin(&self) -> bool {
-        self.state.compare_exchange(QUEUED, BEGUN, Ordering::AcqRel, Ordering::Acquire).is_ok()
+        self.state
+            .compare_exchange(QUEUED, BEGUN, Ordering::AcqRel, Ordering::Acquire)
+            .is_ok()
     }
 
     /// Takes the message back. `true`: nothing of it has left, and nothing will.
     pub(crate) fn withdraw(&self) -> bool {
-        let before = self.state.compare_exchange(QUEUED, WITHDRAWN, Ordering::AcqRel, Ordering::Acquire);
+        let before =
+            self.state
+                .compare_exchange(QUEUED, WITHDRAWN, Ordering::AcqRel, Ordering::Acquire);
         before.is_ok() || before == Err(WITHDRAWN)
     }
 
@@ -145,7 +149,9 @@ impl Tasks {
     /// Waits until all tasks have ended by themselves. `false`: not within `limit`.
     pub(crate) async fn finished(&self, limit: Duration) -> bool {
         self.tracker.close();
-        tokio::time::timeout(limit, self.tracker.wait()).await.is_ok()
+        tokio::time::timeout(limit, self.tracker.wait())
+            .await
+            .is_ok()
     }
 
     /// Stops all tasks and waits until they are gone.

@@ -11,11 +11,11 @@ use serde::Deserialize;
 use serde_json::Value;
 use serde_json::value::RawValue;
 
+use crate::ListError;
 use crate::connection::{Inner, ToolListing, left};
 use crate::link::http::mirror::Mirror;
 use crate::rpc::{AskError, Failure, Request};
 use crate::text::{excerpt, quote};
-use crate::ListError;
 
 const METHOD: &str = "tools/list";
 
@@ -55,29 +55,45 @@ impl Inner {
                     Err(error) => return Err(error),
                 },
                 Err(error) => {
-                    reading.problems.push(format!("page {} is missing: {error}", reading.pages + 1));
+                    reading
+                        .problems
+                        .push(format!("page {} is missing: {error}", reading.pages + 1));
                     break;
                 }
             };
             let next = self.read(&page, &mut reading)?;
             let Some(next) = next else { break };
             if reading.pages >= self.limits.pages {
-                reading.problems.push(format!("stopped after {} pages (pages)", self.limits.pages));
+                reading
+                    .problems
+                    .push(format!("stopped after {} pages (pages)", self.limits.pages));
                 break;
             }
             if reading.tools.len() >= self.limits.tools {
-                reading.problems.push(format!("stopped at {} tools (tools)", self.limits.tools));
+                reading
+                    .problems
+                    .push(format!("stopped at {} tools (tools)", self.limits.tools));
                 break;
             }
             if !cursors.insert(next.clone()) {
                 let words = excerpt(next.as_bytes(), 40);
-                reading.problems.push(format!("stopped: the server gave the cursor `{words}` twice"));
+                reading.problems.push(format!(
+                    "stopped: the server gave the cursor `{words}` twice"
+                ));
                 break;
             }
             cursor = Some(next);
         }
-        *self.mirrors.lock().unwrap_or_else(std::sync::PoisonError::into_inner) = reading.mirrors;
-        Ok(ToolListing { tools: reading.tools, pages: reading.pages, problems: reading.problems, took: begun.elapsed() })
+        *self
+            .mirrors
+            .lock()
+            .unwrap_or_else(std::sync::PoisonError::into_inner) = reading.mirrors;
+        Ok(ToolListing {
+            tools: reading.tools,
+            pages: reading.pages,
+            problems: reading.problems,
+            took: begun.elapsed(),
+        })
     }
 
     async fn page(&self, cursor: Option<&str>, end: Instant) -> Result<Box<RawValue>, ListError> {
@@ -98,32 +114,53 @@ impl Inner {
         }
         answer.map_err(|error| match error {
             AskError::Failed(failure) => failure.of_listing(METHOD),
-            AskError::Timeout => ListError::Timeout { method: METHOD, after: self.deadlines.list },
+            AskError::Timeout => ListError::Timeout {
+                method: METHOD,
+                after: self.deadlines.list,
+            },
         })
     }
 
     /// A server that never said it has tools may not know the method. That is no fault.
     fn offers_none(&self, error: ListError) -> Result<String, ListError> {
-        let capabilities = self.peer.capabilities.as_ref().and_then(|raw| serde_json::from_str::<Value>(raw.get()).ok());
+        let capabilities = self
+            .peer
+            .capabilities
+            .as_ref()
+            .and_then(|raw| serde_json::from_str::<Value>(raw.get()).ok());
         let declared = capabilities.is_none_or(|capabilities| capabilities.get("tools").is_some());
         match error {
-            ListError::Rpc { code: -32601, .. } if !declared => Ok("the server offers no tools".to_owned()),
+            ListError::Rpc { code: -32601, .. } if !declared => {
+                Ok("the server offers no tools".to_owned())
+            }
             error => Err(error),
         }
     }
 
     /// Takes a page in and returns the cursor of the next.
     fn read(&self, page: &RawValue, reading: &mut Reading) -> Result<Option<String>, ListError> {
-        let bad = |reason: String| ListError::Malformed { method: METHOD, reason };
+        let bad = |reason: String| ListError::Malformed {
+            method: METHOD,
+            reason,
+        };
         let parsed: Result<Page<'_>, _> = serde_json::from_str(page.get());
-        let list = parsed.as_ref().ok().and_then(|page| page.tools).map(|raw| serde_json::from_str::<Vec<&RawValue>>(raw.get()));
+        let list = parsed
+            .as_ref()
+            .ok()
+            .and_then(|page| page.tools)
+            .map(|raw| serde_json::from_str::<Vec<&RawValue>>(raw.get()));
         reading.pages += 1;
         let (Ok(page), Some(Ok(tools))) = (&parsed, &list) else {
-            let reason = format!("it has no array `tools`: {}", excerpt(page.get().as_bytes(), 120));
+            let reason = format!(
+                "it has no array `tools`: {}",
+                excerpt(page.get().as_bytes(), 120)
+            );
             if reading.pages == 1 {
                 return Err(bad(reason));
             }
-            reading.problems.push(format!("page {} cannot be used: {reason}", reading.pages));
+            reading
+                .problems
+                .push(format!("page {} cannot be used: {reason}", reading.pages));
             return Ok(None);
         };
         let room = self.limits.tools.saturating_sub(reading.tools.len());
@@ -132,16 +169,26 @@ impl Inner {
         }
         if tools.len() > room {
             let left_out = tools.len() - room;
-            reading.problems.push(format!("{left_out} tools over the limit of {} are left out (tools)", self.limits.tools));
+            reading.problems.push(format!(
+                "{left_out} tools over the limit of {} are left out (tools)",
+                self.limits.tools
+            ));
         }
-        Ok(match page.next_cursor.map(|raw| serde_json::from_str::<String>(raw.get())) {
-            Some(Ok(cursor)) => Some(cursor).filter(|cursor| !cursor.is_empty()),
-            Some(Err(_)) => {
-                reading.problems.push("stopped: `nextCursor` is not a string".to_owned());
-                None
-            }
-            None => None,
-        })
+        Ok(
+            match page
+                .next_cursor
+                .map(|raw| serde_json::from_str::<String>(raw.get()))
+            {
+                Some(Ok(cursor)) => Some(cursor).filter(|cursor| !cursor.is_empty()),
+                Some(Err(_)) => {
+                    reading
+                        .problems
+                        .push("stopped: `nextCursor` is not a string".to_owned());
+                    None
+                }
+                None => None,
+            },
+        )
     }
 
     fn keep(&self, tool: &RawValue, reading: &mut Reading) {
@@ -171,7 +218,9 @@ fn mirror(tool: &RawValue, name: &str, reading: &mut Reading) -> bool {
         #[serde(rename = "inputSchema", default)]
         schema: Value,
     }
-    let schema = serde_json::from_str::<Shape>(tool.get()).map(|shape| shape.schema).unwrap_or_default();
+    let schema = serde_json::from_str::<Shape>(tool.get())
+        .map(|shape| shape.schema)
+        .unwrap_or_default();
     match Mirror::of_schema(&schema) {
         Ok(mirror) => {
             if !mirror.is_empty() {
@@ -180,7 +229,10 @@ fn mirror(tool: &RawValue, name: &str, reading: &mut Reading) -> bool {
             true
         }
         Err(reason) => {
-            reading.problems.push(format!("`{}` is left out: {reason}", excerpt(name.as_bytes(), 80)));
+            reading.problems.push(format!(
+                "`{}` is left out: {reason}",
+                excerpt(name.as_bytes(), 80)
+            ));
             false
         }
     }

@@ -20,7 +20,12 @@ pub struct InvalidServerName {
 impl ServerName {
     /// Checks and keeps a name.
     pub fn new(name: &str) -> Result<Self, InvalidServerName> {
-        let fail = |reason| Err(InvalidServerName { name: name.to_owned(), reason });
+        let fail = |reason| {
+            Err(InvalidServerName {
+                name: name.to_owned(),
+                reason,
+            })
+        };
         if name.is_empty() {
             return fail("it is empty");
         }

@@ -18,11 +18,11 @@ use std::time::Duration;
 use serde_json::value::RawValue;
 use tokio::sync::{Notify, mpsc, oneshot, watch};
 
+use crate::connection::OnLate;
 use crate::link::{Outgoing, Purpose, Ticket};
 
 pub(crate) use failure::{Failure, HttpAnswer, RpcError};
 pub(crate) use log::ServerLog;
-pub(crate) use pending::{OnLate, OnProgress};
 pub(crate) use request::Request;
 
 use pending::{Entry, Late, Pending};
@@ -130,19 +130,36 @@ impl Rpc {
         let purpose = Purpose::Request(request.into_head(id));
         match lock(&self.pending).insert(id, entry) {
             Ok(()) => {
-                if let Err(error) = self.outgoing.try_send(Outgoing { body, purpose, ticket }) {
+                if let Err(error) = self.outgoing.try_send(Outgoing {
+                    body,
+                    purpose,
+                    ticket,
+                }) {
                     self.complete(id, Err(Failure::NotSent(not_taken(&error))));
                 }
             }
             Err((entry, reason)) => {
-                let _ = entry.answered.send(Err(Failure::NotSent(format!("the connection has ended: {reason}"))));
+                let _ = entry.answered.send(Err(Failure::NotSent(format!(
+                    "the connection has ended: {reason}"
+                ))));
             }
         }
-        InFlight { rpc: self.clone(), id, answer, progress, cancellable, done: false }
+        InFlight {
+            rpc: self.clone(),
+            id,
+            answer,
+            progress,
+            cancellable,
+            done: false,
+        }
     }
 
     /// Sends a request and waits at most `limit` for its answer.
-    pub(crate) async fn ask(self: &Arc<Self>, request: Request<'_>, limit: Duration) -> Result<Box<RawValue>, AskError> {
+    pub(crate) async fn ask(
+        self: &Arc<Self>,
+        request: Request<'_>,
+        limit: Duration,
+    ) -> Result<Box<RawValue>, AskError> {
         let mut flight = self.start(request);
         match tokio::time::timeout(limit, flight.answer()).await {
             Ok(answer) => answer.map_err(AskError::Failed),
@@ -163,9 +180,21 @@ impl Rpc {
 
     /// Sends a notification if there is room for it. `params` are members as JSON without braces.
     pub(crate) fn notify(&self, method: &'static str, params: &str) -> Option<Arc<Ticket>> {
-        let meta = lock(&self.envelope).as_deref().map(|members| format!("\"_meta\":{{{members}}}"));
-        let members: Vec<&str> = [Some(params).filter(|text| !text.is_empty()), meta.as_deref()].into_iter().flatten().collect();
-        let params = if members.is_empty() { String::new() } else { format!(",\"params\":{{{}}}", members.join(",")) };
+        let meta = lock(&self.envelope)
+            .as_deref()
+            .map(|members| format!("\"_meta\":{{{members}}}"));
+        let members: Vec<&str> = [
+            Some(params).filter(|text| !text.is_empty()),
+            meta.as_deref(),
+        ]
+        .into_iter()
+        .flatten()
+        .collect();
+        let params = if members.is_empty() {
+            String::new()
+        } else {
+            format!(",\"params\":{{{}}}", members.join(","))
+        };
         let body = format!("{{\"jsonrpc\":\"2.0\",\"method\":\"{method}\"{params}}}");
         self.post(body, Purpose::Notification(method))
     }
@@ -173,7 +202,15 @@ impl Rpc {
     /// Sends something that has no answer. A server that does not read loses it.
     fn post(&self, body: String, purpose: Purpose) -> Option<Arc<Ticket>> {
         let ticket = Arc::new(Ticket::default());
-        if self.outgoing.try_send(Outgoing { body: body.into(), purpose, ticket: ticket.clone() }).is_err() {
+        if self
+            .outgoing
+            .try_send(Outgoing {
+                body: body.into(),
+                purpose,
+                ticket: ticket.clone(),
+            })
+            .is_err()
+        {
             self.log.count_lost();
             return None;
         }
@@ -192,7 +229,10 @@ impl Rpc {
         };
         match late {
             // The callback is the caller's code and must not run under our lock.
-            Some(Late { on_late: Some(on_late), .. }) => on_late(answer.map_err(Into::into)),
+            Some(Late {
+                on_late: Some(on_late),
+                ..
+            }) => on_late(answer.map_err(Into::into)),
             Some(_) => {}
             None => self.log.count_stray(),
         }
@@ -200,7 +240,9 @@ impl Rpc {
 
     /// Ends every request and takes no more.
     pub(crate) fn end(&self, reason: &str) {
-        let Some(open) = lock(&self.pending).end(reason) else { return };
+        let Some(open) = lock(&self.pending).end(reason) else {
+            return;
+        };
         for entry in open {
             let failure = if entry.ticket.withdraw() {
                 Failure::NotSent(format!("the connection has ended: {reason}"))
@@ -220,7 +262,9 @@ impl Rpc {
         if let Ok(answer) = flight.answer.try_recv() {
             return GivenUp::Answered(answer);
         }
-        let Some(entry) = pending.take(flight.id) else { return GivenUp::Sent };
+        let Some(entry) = pending.take(flight.id) else {
+            return GivenUp::Sent;
+        };
         if entry.ticket.withdraw() {
             entry.ticket.abandon();
             return GivenUp::NotSent;
@@ -229,9 +273,18 @@ impl Rpc {
             entry.ticket.abandon();
             return GivenUp::Sent;
         }
-        pending.keep_late(flight.id, Late { on_late, ticket: entry.ticket });
+        pending.keep_late(
+            flight.id,
+            Late {
+                on_late,
+                ticket: entry.ticket,
+            },
+        );
         drop(pending);
-        let params = format!("\"requestId\":\"{}\",\"reason\":\"the caller gave up\"", flight.id);
+        let params = format!(
+            "\"requestId\":\"{}\",\"reason\":\"the caller gave up\"",
+            flight.id
+        );
         self.notify("notifications/cancelled", &params);
         GivenUp::Sent
     }
@@ -273,7 +326,9 @@ impl Drop for InFlight {
 
 fn not_taken(error: &mpsc::error::TrySendError<Outgoing>) -> String {
     match error {
-        mpsc::error::TrySendError::Full(_) => "too many messages wait for the server to read them".to_owned(),
+        mpsc::error::TrySendError::Full(_) => {
+            "too many messages wait for the server to read them".to_owned()
+        }
         mpsc::error::TrySendError::Closed(_) => "the connection has ended".to_owned(),
     }
 }

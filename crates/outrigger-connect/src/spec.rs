@@ -118,7 +118,7 @@ impl Default for Deadlines {
     fn default() -> Self {
         Self {
             start: Duration::from_secs(30),
-            probe: Duration::from_secs(5),
+            probe: Duration::from_secs(3),
             list: Duration::from_secs(30),
             call: Duration::from_secs(60),
             call_hard: Duration::from_secs(600),
@@ -144,7 +144,13 @@ pub struct Limits {
 
 impl Default for Limits {
     fn default() -> Self {
-        Self { frame_bytes: 64 << 20, depth: 128, tools: 5000, pages: 500, concurrent_calls: 16 }
+        Self {
+            frame_bytes: 64 << 20,
+            depth: 128,
+            tools: 5000,
+            pages: 500,
+            concurrent_calls: 16,
+        }
     }
 }
 
@@ -163,7 +169,10 @@ impl fmt::Debug for StdioSpec {
 impl fmt::Debug for HttpSpec {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let names: Vec<_> = self.headers.iter().map(|(name, _)| name).collect();
-        f.debug_struct("HttpSpec").field("url", &self.url.as_str()).field("headers", &names).finish()
+        f.debug_struct("HttpSpec")
+            .field("url", &self.url.as_str())
+            .field("headers", &names)
+            .finish()
     }
 }
 

@@ -32,7 +32,9 @@ pub(crate) fn excerpt(bytes: &[u8], limit: usize) -> String {
 }
 
 fn push_safe(out: &mut String, c: char) {
-    if c.is_control() || matches!(c, '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}' | '\u{e0000}'..='\u{e007f}') {
+    if c.is_control()
+        || matches!(c, '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}' | '\u{e0000}'..='\u{e007f}')
+    {
         out.extend(c.escape_unicode());
     } else {
         out.push(c);

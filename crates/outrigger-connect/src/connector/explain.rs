@@ -27,7 +27,12 @@ struct Said {
 
 impl Said {
     fn new(stage: Stage, kind: Kind, message: String) -> Self {
-        Self { stage, kind, message, hints: Vec::new() }
+        Self {
+            stage,
+            kind,
+            message,
+            hints: Vec::new(),
+        }
     }
 
     fn hint(mut self, hint: impl Into<String>) -> Self {
@@ -36,13 +41,30 @@ impl Said {
     }
 
     fn into_error(self, spec: &ServerSpec, stderr_tail: Vec<String>) -> ConnectError {
-        let Self { stage, kind, message, hints } = self;
-        ConnectError { server: spec.name.clone(), stage, kind, message, stderr_tail, hints }
+        let Self {
+            stage,
+            kind,
+            message,
+            hints,
+        } = self;
+        ConnectError {
+            server: spec.name.clone(),
+            stage,
+            kind,
+            message,
+            stderr_tail,
+            hints,
+        }
     }
 }
 
 pub(super) fn cancelled(spec: &ServerSpec) -> ConnectError {
-    Said::new(Stage::Start, Kind::Cancelled, "cancelled while connecting".to_owned()).into_error(spec, Vec::new())
+    Said::new(
+        Stage::Start,
+        Kind::Cancelled,
+        "cancelled while connecting".to_owned(),
+    )
+    .into_error(spec, Vec::new())
 }
 
 impl Attempt<'_> {
@@ -70,7 +92,9 @@ impl Attempt<'_> {
     fn place(&self) -> String {
         match &self.spec.transport {
             TransportSpec::Stdio(spec) => {
-                let words: Vec<&str> = std::iter::once(spec.command.as_str()).chain(spec.args.iter().map(String::as_str)).collect();
+                let words: Vec<&str> = std::iter::once(spec.command.as_str())
+                    .chain(spec.args.iter().map(String::as_str))
+                    .collect();
                 format!("`{}`", excerpt(words.join(" ").as_bytes(), 160))
             }
             TransportSpec::Http(spec) => spec.url.origin().ascii_serialization() + spec.url.path(),
@@ -79,13 +103,23 @@ impl Attempt<'_> {
     }
 
     fn timeout(&self) -> Said {
-        let method = *self.waiting_for.lock().unwrap_or_else(PoisonError::into_inner);
+        let method = *self
+            .waiting_for
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner);
         let limit = Seconds(self.spec.deadlines.start);
-        let message = format!("no answer to `{method}` from {} within {limit}", self.place());
-        let mut said = Said::new(Stage::Handshake, Kind::Timeout, message)
-            .hint("if it only starts slowly (a package to install, say), raise its `start` deadline");
+        let message = format!(
+            "no answer to `{method}` from {} within {limit}",
+            self.place()
+        );
+        let mut said = Said::new(Stage::Handshake, Kind::Timeout, message).hint(
+            "if it only starts slowly (a package to install, say), raise its `start` deadline",
+        );
         if let TransportSpec::Stdio(spec) = &self.spec.transport {
-            let noise = self.open.as_ref().map_or(0, |open| open.rpc.log().noise_count());
+            let noise = self
+                .open
+                .as_ref()
+                .map_or(0, |open| open.rpc.log().noise_count());
             if noise > 0 {
                 said = said.hint(format!("it printed {noise} lines on its standard output that are no messages; is it an MCP server?"));
             } else if spec.framing != Framing::ContentLength {
@@ -100,21 +134,33 @@ impl Attempt<'_> {
             HandshakeError::Failed { method, failure } => self.failed(method, failure, exit),
             HandshakeError::EndedOnProbe(failure) => self.failed("server/discover", failure, exit),
             HandshakeError::Mismatch(theirs) => {
-                let theirs: Vec<String> = theirs.iter().map(|version| excerpt(version.as_bytes(), 40)).collect();
-                let ours = std::iter::once(MODERN).chain(LEGACY).collect::<Vec<_>>().join(", ");
+                let theirs: Vec<String> = theirs
+                    .iter()
+                    .map(|version| excerpt(version.as_bytes(), 40))
+                    .collect();
+                let ours = std::iter::once(MODERN)
+                    .chain(LEGACY)
+                    .collect::<Vec<_>>()
+                    .join(", ");
                 let message = format!(
                     "no common protocol version: {} speaks {}, this client speaks {ours}",
                     self.place(),
                     theirs.join(", ")
                 );
-                Said::new(Stage::Handshake, Kind::VersionMismatch, message).hint("update the server, or this program")
+                Said::new(Stage::Handshake, Kind::VersionMismatch, message)
+                    .hint("update the server, or this program")
             }
             HandshakeError::BadResult { method, reason } => {
-                let message = format!("the answer of {} to `{method}` cannot be used: {reason}", self.place());
+                let message = format!(
+                    "the answer of {} to `{method}` cannot be used: {reason}",
+                    self.place()
+                );
                 Said::new(Stage::Handshake, Kind::BadResult, message)
             }
             HandshakeError::NotModern(failure) => {
-                let why = failure.map(|failure| format!(" ({})", words(&failure))).unwrap_or_default();
+                let why = failure
+                    .map(|failure| format!(" ({})", words(&failure)))
+                    .unwrap_or_default();
                 let message = format!("{} does not speak {MODERN}{why}", self.place());
                 Said::new(Stage::Handshake, Kind::VersionMismatch, message)
                     .hint("set `protocol = \"auto\"` to use the protocol that it speaks")
@@ -133,21 +179,30 @@ impl Attempt<'_> {
                 Said::new(Stage::Handshake, Kind::RpcError, message)
             }
             Failure::Malformed(reason) => {
-                let message = format!("the answer of {place} to `{method}` cannot be used: {reason}");
+                let message =
+                    format!("the answer of {place} to `{method}` cannot be used: {reason}");
                 Said::new(Stage::Handshake, Kind::BadResult, message)
             }
-            Failure::NotSent(why) | Failure::Closed(why) if matches!(self.spec.transport, TransportSpec::Stdio(_)) => {
-                let twice = if self.again { ", both times it was started" } else { "" };
+            Failure::NotSent(why) | Failure::Closed(why)
+                if matches!(self.spec.transport, TransportSpec::Stdio(_)) =>
+            {
+                let twice = if self.again {
+                    ", both times it was started"
+                } else {
+                    ""
+                };
                 let how = exit.map_or(why, |exit| format!("{exit}{twice}"));
                 let message = format!("{place} ended before it answered `{method}`: {how}");
                 Said::new(Stage::Start, Kind::StartupFailed, message)
                     .hint("run the command by itself in a terminal to see what it says")
             }
             Failure::NotSent(why) if matches!(self.spec.transport, TransportSpec::Http(_)) => {
-                Said::new(Stage::Start, Kind::Unreachable, why).hint("is the server running, and is the address right?")
+                Said::new(Stage::Start, Kind::Unreachable, why)
+                    .hint("is the server running, and is the address right?")
             }
             Failure::NotSent(why) | Failure::Closed(why) => {
-                let message = format!("{place} ended the connection before it answered `{method}`: {why}");
+                let message =
+                    format!("{place} ended the connection before it answered `{method}`: {why}");
                 Said::new(Stage::Handshake, Kind::Closed, message)
             }
         }
@@ -165,7 +220,9 @@ fn http(place: &str, method: &str, answer: &HttpAnswer) -> Said {
     }
     let said = Said::new(Stage::Handshake, Kind::HttpError, message);
     match answer.status {
-        404 | 405 => said.hint("is the path of the address right? Many servers answer under `/mcp`"),
+        404 | 405 => {
+            said.hint("is the path of the address right? Many servers answer under `/mcp`")
+        }
         200..=299 => said.hint("this is not an MCP endpoint; a page to sign in, perhaps"),
         _ => said,
     }
@@ -174,16 +231,24 @@ fn http(place: &str, method: &str, answer: &HttpAnswer) -> Said {
 fn words(failure: &Failure) -> String {
     match failure {
         Failure::NotSent(why) | Failure::Closed(why) | Failure::Malformed(why) => why.clone(),
-        Failure::Rpc(error) => format!("error {}: {}", error.code, excerpt(error.message.as_bytes(), 200)),
+        Failure::Rpc(error) => format!(
+            "error {}: {}",
+            error.code,
+            excerpt(error.message.as_bytes(), 200)
+        ),
         Failure::Http(answer) | Failure::SessionLost(answer) => answer.message.clone(),
     }
 }
 
 fn spawn(error: &SpawnError) -> Said {
     let said = Said::new(Stage::Start, Kind::StartupFailed, error.to_string());
-    let SpawnError::NotFound { program, .. } = error else { return said };
+    let SpawnError::NotFound { program, .. } = error else {
+        return said;
+    };
     match program.as_str() {
-        "npx" | "node" | "npm" => said.hint("install Node.js, or give the absolute path of the program"),
+        "npx" | "node" | "npm" => {
+            said.hint("install Node.js, or give the absolute path of the program")
+        }
         "uvx" | "uv" => said.hint("install uv, or give the absolute path of the program"),
         "docker" => said.hint("install Docker, or give the absolute path of the program"),
         _ => said.hint("give the absolute path of the program, or add its folder to PATH in `env`"),

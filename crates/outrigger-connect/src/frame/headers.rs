@@ -22,21 +22,32 @@ enum State {
     #[default]
     Block,
     Body(usize),
-    Skip { left: usize, unusable: Box<Unusable> },
+    Skip {
+        left: usize,
+        unusable: Box<Unusable>,
+    },
 }
 
 impl Headers {
     /// In the middle of a block that has given its length.
     pub(super) fn with_length(length: usize) -> Self {
-        Self { length: Some(length), state: State::Block }
+        Self {
+            length: Some(length),
+            state: State::Block,
+        }
     }
 
-    pub(super) fn next(&mut self, buffer: &mut BytesMut, limits: FrameLimits, at_end: bool) -> Turn {
+    pub(super) fn next(
+        &mut self,
+        buffer: &mut BytesMut,
+        limits: FrameLimits,
+        at_end: bool,
+    ) -> Turn {
         loop {
             let turn = match std::mem::take(&mut self.state) {
                 State::Block => self.block(buffer, limits, at_end),
                 State::Body(length) => self.body(buffer, limits, length, at_end),
-                State::Skip { left, unusable } => self.skip(buffer, left, unusable, at_end),
+                State::Skip { left, unusable } => Some(self.skip(buffer, left, unusable, at_end)),
             };
             if let Some(turn) = turn {
                 return turn;
@@ -57,7 +68,11 @@ impl Headers {
         let line = line.trim_ascii();
         if line.is_empty() {
             if let Some(length) = self.length.take() {
-                self.state = if length > limits.bytes { too_large(length, limits) } else { State::Body(length) };
+                self.state = if length > limits.bytes {
+                    too_large(length, limits)
+                } else {
+                    State::Body(length)
+                };
             }
             return None;
         }
@@ -65,13 +80,22 @@ impl Headers {
             self.length = Some(length);
             return None;
         }
-        if self.length.is_some() && line.len() > 12 && line[..12].eq_ignore_ascii_case(b"content-type") {
+        if self.length.is_some()
+            && line.len() > 12
+            && line[..12].eq_ignore_ascii_case(b"content-type")
+        {
             return None;
         }
         Some(Turn::Event(noise(line)))
     }
 
-    fn body(&mut self, buffer: &mut BytesMut, limits: FrameLimits, length: usize, at_end: bool) -> Option<Turn> {
+    fn body(
+        &mut self,
+        buffer: &mut BytesMut,
+        limits: FrameLimits,
+        length: usize,
+        at_end: bool,
+    ) -> Option<Turn> {
         if buffer.len() < length && !at_end {
             buffer.reserve(length - buffer.len());
             self.state = State::Body(length);
@@ -87,24 +111,35 @@ impl Headers {
         }))
     }
 
-    fn skip(&mut self, buffer: &mut BytesMut, left: usize, mut unusable: Box<Unusable>, at_end: bool) -> Option<Turn> {
+    fn skip(
+        &mut self,
+        buffer: &mut BytesMut,
+        left: usize,
+        mut unusable: Box<Unusable>,
+        at_end: bool,
+    ) -> Turn {
         let gone = buffer.split_to(left.min(buffer.len()));
         let room = KEEP.saturating_sub(unusable.head.len());
         if room > 0 {
-            unusable.head = [&unusable.head[..], &gone[..room.min(gone.len())]].concat().into();
+            unusable.head = [&unusable.head[..], &gone[..room.min(gone.len())]]
+                .concat()
+                .into();
         }
         let tail = [&unusable.tail[..], &gone[gone.len().saturating_sub(KEEP)..]].concat();
         unusable.tail = tail[tail.len().saturating_sub(KEEP)..].to_vec().into();
         let left = left - gone.len();
         if left > 0 && !at_end {
             self.state = State::Skip { left, unusable };
-            return Some(Turn::More);
+            return Turn::More;
         }
-        Some(Turn::Event(FrameEvent::Unusable(*unusable)))
+        Turn::Event(FrameEvent::Unusable(*unusable))
     }
 }
 
 fn too_large(length: usize, limits: FrameLimits) -> State {
     let unusable = Unusable::of(b"", json::too_large(limits));
-    State::Skip { left: length, unusable: Box::new(unusable) }
+    State::Skip {
+        left: length,
+        unusable: Box::new(unusable),
+    }
 }

@@ -97,11 +97,17 @@ pub(crate) fn check(text: Bytes, limits: FrameLimits) -> Result<Bytes, Unusable>
 }
 
 pub(super) fn too_large(limits: FrameLimits) -> String {
-    format!("the message is larger than the limit of {} bytes (frame_bytes)", limits.bytes)
+    format!(
+        "the message is larger than the limit of {} bytes (frame_bytes)",
+        limits.bytes
+    )
 }
 
 pub(super) fn too_deep(limits: FrameLimits) -> String {
-    format!("the message is nested deeper than the limit of {} levels (depth)", limits.depth)
+    format!(
+        "the message is nested deeper than the limit of {} levels (depth)",
+        limits.depth
+    )
 }
 
 /// Makes the text one that every JSON parser accepts as Unicode.
@@ -110,7 +116,9 @@ pub(super) fn repair(text: Bytes) -> Bytes {
         Ok(_) => text,
         Err(_) => Bytes::from(String::from_utf8_lossy(&text).into_owned()),
     };
-    if memchr::memmem::find(&text, b"\\ud").is_none() && memchr::memmem::find(&text, b"\\uD").is_none() {
+    if memchr::memmem::find(&text, b"\\ud").is_none()
+        && memchr::memmem::find(&text, b"\\uD").is_none()
+    {
         return text;
     }
     replace_lone_surrogates(&text).map_or(text, Bytes::from)
@@ -123,7 +131,11 @@ fn replace_lone_surrogates(text: &[u8]) -> Option<Vec<u8>> {
     while let Some(found) = memchr::memchr(b'\\', &text[at..]) {
         at += found;
         match escaped_unit(text, at) {
-            Some(0xD800..=0xDBFF) if matches!(escaped_unit(text, at + 6), Some(0xDC00..=0xDFFF)) => at += 12,
+            Some(0xD800..=0xDBFF)
+                if matches!(escaped_unit(text, at + 6), Some(0xDC00..=0xDFFF)) =>
+            {
+                at += 12
+            }
             Some(0xD800..=0xDFFF) => {
                 let fixed = out.get_or_insert_with(|| text.to_vec());
                 fixed[at + 2..at + 6].copy_from_slice(b"fffd");
@@ -152,9 +164,15 @@ fn escaped_unit(text: &[u8], at: usize) -> Option<u32> {
 /// without quotes.
 pub(crate) fn find_ids(text: &[u8]) -> impl Iterator<Item = &str> {
     memchr::memmem::find_iter(text, b"\"id\"").filter_map(|at| {
-        let rest = text.get(at + 4..)?.trim_ascii_start().strip_prefix(b":")?.trim_ascii_start();
+        let rest = text
+            .get(at + 4..)?
+            .trim_ascii_start()
+            .strip_prefix(b":")?
+            .trim_ascii_start();
         let rest = rest.strip_prefix(b"\"").unwrap_or(rest);
-        let end = rest.iter().position(|byte| matches!(byte, b'"' | b',' | b'}' | b' ' | b'\n' | b'\r'));
+        let end = rest
+            .iter()
+            .position(|byte| matches!(byte, b'"' | b',' | b'}' | b' ' | b'\n' | b'\r'));
         str::from_utf8(&rest[..end.unwrap_or(rest.len())]).ok()
     })
 }

@@ -30,7 +30,11 @@ enum State {
     /// Inside a line of text.
     Text,
     /// Throwing away the rest of a line.
-    Skip { reason: String, head: Vec<u8>, tail: Vec<u8> },
+    Skip {
+        reason: String,
+        head: Vec<u8>,
+        tail: Vec<u8>,
+    },
 }
 
 #[derive(Debug, Default, Clone, Copy)]
@@ -52,13 +56,25 @@ pub(super) struct Input {
 }
 
 impl Lines {
-    pub(super) fn next(&mut self, buffer: &mut BytesMut, limits: FrameLimits, input: Input) -> Turn {
+    pub(super) fn next(
+        &mut self,
+        buffer: &mut BytesMut,
+        limits: FrameLimits,
+        input: Input,
+    ) -> Turn {
         loop {
             let turn = match std::mem::take(&mut self.state) {
                 State::Start => self.start(buffer, input),
                 State::Json(pretty) => self.json(buffer, limits, input, pretty),
                 State::Text => self.text(buffer, limits, input),
-                State::Skip { reason, head, tail } => self.skip(buffer, input, Unusable { reason, head: head.into(), tail: tail.into() }),
+                State::Skip { reason, head, tail } => {
+                    let so_far = Unusable {
+                        reason,
+                        head: head.into(),
+                        tail: tail.into(),
+                    };
+                    Some(self.skip(buffer, input, so_far))
+                }
             };
             if let Some(turn) = turn {
                 return turn;
@@ -71,23 +87,26 @@ impl Lines {
         None
     }
 
-    fn wait(&mut self, state: State) -> Option<Turn> {
+    fn wait(&mut self, state: State) -> Turn {
         self.state = state;
-        Some(Turn::More)
+        Turn::More
     }
 
     /// Skips what stands between items and decides what the next one is.
     fn start(&mut self, buffer: &mut BytesMut, input: Input) -> Option<Turn> {
         self.seen = 0;
         loop {
-            let blank = buffer.iter().position(|byte| !byte.is_ascii_whitespace()).unwrap_or(buffer.len());
+            let blank = buffer
+                .iter()
+                .position(|byte| !byte.is_ascii_whitespace())
+                .unwrap_or(buffer.len());
             buffer.advance(blank);
             if buffer.starts_with(BOM) {
                 buffer.advance(BOM.len());
                 continue;
             }
             if buffer.is_empty() || (BOM.starts_with(buffer) && !input.at_end) {
-                return self.wait(State::Start);
+                return Some(self.wait(State::Start));
             }
             break;
         }
@@ -95,17 +114,23 @@ impl Lines {
             Opening::Json => self.go(State::Json(Pretty::default())),
             Opening::Text => self.go(State::Text),
             Opening::Unclear if input.at_end => self.go(State::Text),
-            Opening::Unclear => self.wait(State::Start),
+            Opening::Unclear => Some(self.wait(State::Start)),
         }
     }
 
-    fn json(&mut self, buffer: &mut BytesMut, limits: FrameLimits, input: Input, mut pretty: Pretty) -> Option<Turn> {
+    fn json(
+        &mut self,
+        buffer: &mut BytesMut,
+        limits: FrameLimits,
+        input: Input,
+        mut pretty: Pretty,
+    ) -> Option<Turn> {
         if pretty.lines > 0 && !pretty.checked {
             match begins_message(&buffer[self.seen..]) {
                 Some(true) if buffer[0] == b'{' || !expects_more(&buffer[..self.seen]) => {
                     return Some(self.release(buffer, self.seen));
                 }
-                None if !input.at_end => return self.wait(State::Json(pretty)),
+                None if !input.at_end => return Some(self.wait(State::Json(pretty))),
                 _ => pretty.checked = true,
             }
         }
@@ -119,30 +144,41 @@ impl Lines {
                 }
                 // A string cannot go on over a line end, and the first line of a pretty-printed
                 // text ends where something must follow.
-                let broken = pretty.scan.in_string() || (pretty.lines == 0 && !expects_more(&buffer[..at]));
+                let broken =
+                    pretty.scan.in_string() || (pretty.lines == 0 && !expects_more(&buffer[..at]));
                 if broken {
                     return Some(self.release(buffer, at + 1));
                 }
                 self.seen = at + 1;
-                self.go(State::Json(Pretty { scan: pretty.scan, lines: pretty.lines + 1, checked: false }))
+                self.go(State::Json(Pretty {
+                    scan: pretty.scan,
+                    lines: pretty.lines + 1,
+                    checked: false,
+                }))
             }
             Step::More if input.at_end => Some(self.release(buffer, buffer.len())),
-            Step::More if buffer.len() > limits.bytes => self.discard(buffer, json::too_large(limits), limits.bytes),
+            Step::More if buffer.len() > limits.bytes => {
+                self.discard(buffer, json::too_large(limits), limits.bytes)
+            }
             Step::More => {
                 self.seen = buffer.len();
-                self.wait(State::Json(pretty))
+                Some(self.wait(State::Json(pretty)))
             }
         }
     }
 
     fn text(&mut self, buffer: &mut BytesMut, limits: FrameLimits, input: Input) -> Option<Turn> {
         let end = memchr::memchr(b'\n', &buffer[self.seen..]).map(|found| self.seen + found);
-        let Some(end) = end.or(if input.at_end { Some(buffer.len()) } else { None }) else {
+        let Some(end) = end.or(if input.at_end {
+            Some(buffer.len())
+        } else {
+            None
+        }) else {
             if buffer.len() > limits.bytes {
                 return self.discard(buffer, json::too_large(limits), limits.bytes);
             }
             self.seen = buffer.len();
-            return self.wait(State::Text);
+            return Some(self.wait(State::Text));
         };
         if end > limits.bytes {
             return self.discard(buffer, json::too_large(limits), limits.bytes);
@@ -185,16 +221,23 @@ impl Lines {
         self.go(State::Skip { reason, head, tail })
     }
 
-    fn skip(&mut self, buffer: &mut BytesMut, input: Input, so_far: Unusable) -> Option<Turn> {
+    fn skip(&mut self, buffer: &mut BytesMut, input: Input, so_far: Unusable) -> Turn {
         let end = memchr::memchr(b'\n', buffer);
         let gone = buffer.split_to(end.unwrap_or(buffer.len()));
         let mut tail = so_far.tail.to_vec();
         tail.extend_from_slice(&gone[gone.len().saturating_sub(KEEP)..]);
         tail.drain(..tail.len().saturating_sub(KEEP));
         if end.is_none() && !input.at_end {
-            return self.wait(State::Skip { reason: so_far.reason, head: so_far.head.to_vec(), tail });
+            return self.wait(State::Skip {
+                reason: so_far.reason,
+                head: so_far.head.to_vec(),
+                tail,
+            });
         }
-        Some(Turn::Event(FrameEvent::Unusable(Unusable { tail: tail.into(), ..so_far })))
+        Turn::Event(FrameEvent::Unusable(Unusable {
+            tail: tail.into(),
+            ..so_far
+        }))
     }
 }
 
@@ -209,17 +252,23 @@ fn opening(text: &[u8]) -> Opening {
     if !matches!(text[0], b'{' | b'[') {
         return Opening::Text;
     }
-    let second = text[1..].iter().find(|byte| !matches!(byte, b' ' | b'\t' | b'\r'));
+    let second = text[1..]
+        .iter()
+        .find(|byte| !matches!(byte, b' ' | b'\t' | b'\r'));
     match (text[0], second) {
         (_, None) => Opening::Unclear,
-        (b'{', Some(b'"' | b'}' | b'\n')) | (b'[', Some(b'{' | b'[' | b']' | b'\n')) => Opening::Json,
+        (b'{', Some(b'"' | b'}' | b'\n')) | (b'[', Some(b'{' | b'[' | b']' | b'\n')) => {
+            Opening::Json
+        }
         _ => Opening::Text,
     }
 }
 
 /// Whether a line begins a message of its own. `None`: too short to tell.
 fn begins_message(line: &[u8]) -> Option<bool> {
-    let mut rest = line.iter().filter(|byte| !matches!(byte, b' ' | b'\t' | b'\r'));
+    let mut rest = line
+        .iter()
+        .filter(|byte| !matches!(byte, b' ' | b'\t' | b'\r'));
     for expected in b"{\"jsonrpc\"" {
         match rest.next() {
             None => return None,
@@ -232,5 +281,8 @@ fn begins_message(line: &[u8]) -> Option<bool> {
 
 /// Whether the text stops where JSON must go on.
 fn expects_more(text: &[u8]) -> bool {
-    matches!(text.trim_ascii_end().last(), Some(b'{' | b'[' | b',' | b':'))
+    matches!(
+        text.trim_ascii_end().last(),
+        Some(b'{' | b'[' | b',' | b':')
+    )
 }

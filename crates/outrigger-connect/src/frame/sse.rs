@@ -7,8 +7,8 @@
 
 use bytes::{Buf, Bytes, BytesMut};
 
-use super::{KEEP, Unusable, json};
 use super::FrameLimits;
+use super::{KEEP, Unusable, json};
 
 /// One event.
 #[derive(Debug, Default, Clone, PartialEq, Eq)]
@@ -115,9 +115,14 @@ impl SseReader {
     }
 
     fn overflowed(&mut self, text: &[u8]) {
-        let (head, tail) = (&text[..text.len().min(KEEP)], &text[text.len().saturating_sub(KEEP)..]);
+        let (head, tail) = (
+            &text[..text.len().min(KEEP)],
+            &text[text.len().saturating_sub(KEEP)..],
+        );
         match &mut self.overflow {
-            None => self.overflow = Some((Bytes::copy_from_slice(head), Bytes::copy_from_slice(tail))),
+            None => {
+                self.overflow = Some((Bytes::copy_from_slice(head), Bytes::copy_from_slice(tail)))
+            }
             Some((_, last)) => *last = Bytes::copy_from_slice(tail),
         }
         self.event.data = Bytes::new();
@@ -133,7 +138,10 @@ impl SseReader {
         }
         match name {
             b"data" if self.overflow.is_some() => self.overflowed(&value),
-            b"data" if self.event.data.len().max(self.joined.len()) + value.len() > self.limits.bytes => {
+            b"data"
+                if self.event.data.len().max(self.joined.len()) + value.len()
+                    > self.limits.bytes =>
+            {
                 let first = std::mem::take(&mut self.event.data);
                 let joined = std::mem::take(&mut self.joined);
                 self.overflowed(if joined.is_empty() { &first } else { &joined });
@@ -151,8 +159,14 @@ impl SseReader {
                 self.has_data = true;
             }
             b"event" => self.event.kind = String::from_utf8_lossy(&value).into_owned(),
-            b"id" if !value.contains(&0) => self.event.id = Some(String::from_utf8_lossy(&value).into_owned()),
-            b"retry" => self.event.retry = str::from_utf8(&value).ok().and_then(|text| text.parse().ok()),
+            b"id" if !value.contains(&0) => {
+                self.event.id = Some(String::from_utf8_lossy(&value).into_owned())
+            }
+            b"retry" => {
+                self.event.retry = str::from_utf8(&value)
+                    .ok()
+                    .and_then(|text| text.parse().ok())
+            }
             _ if self.overflow.is_some() => self.overflowed(line),
             _ => {}
         }
@@ -173,5 +187,9 @@ impl SseReader {
 }
 
 fn strip_bom(line: Bytes) -> Bytes {
-    if line.starts_with(b"\xef\xbb\xbf") { line.slice(3..) } else { line }
+    if line.starts_with(b"\xef\xbb\xbf") {
+        line.slice(3..)
+    } else {
+        line
+    }
 }

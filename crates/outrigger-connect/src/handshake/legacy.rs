@@ -33,24 +33,48 @@ impl Handshake<'_> {
             match next_version(&failure, &offered) {
                 Next::Offer(next) => version = next,
                 Next::Unknown(theirs) => return Err(HandshakeError::Mismatch(theirs)),
-                Next::GiveUp => return Err(HandshakeError::Failed { method: "initialize", failure }),
+                Next::GiveUp => {
+                    return Err(HandshakeError::Failed {
+                        method: "initialize",
+                        failure,
+                    });
+                }
             }
         }
     }
 }
 
 fn accept(result: &str) -> Result<Peer, HandshakeError> {
-    let bad = |reason: String| HandshakeError::BadResult { method: "initialize", reason };
-    let facts: Facts<'_> =
-        serde_json::from_str(result).map_err(|_| bad(format!("it is not an object: {}", excerpt(result.as_bytes(), 120))))?;
-    let version = match facts.protocol_version.map(|raw| serde_json::from_str::<String>(raw.get())) {
+    let bad = |reason: String| HandshakeError::BadResult {
+        method: "initialize",
+        reason,
+    };
+    let facts: Facts<'_> = serde_json::from_str(result).map_err(|_| {
+        bad(format!(
+            "it is not an object: {}",
+            excerpt(result.as_bytes(), 120)
+        ))
+    })?;
+    let version = match facts
+        .protocol_version
+        .map(|raw| serde_json::from_str::<String>(raw.get()))
+    {
         Some(Ok(version)) => version,
         Some(Err(_)) => return Err(bad("its `protocolVersion` is not a string".to_owned())),
         None if facts.capabilities.is_some() || facts.server_info.is_some() => UNSAID.to_owned(),
-        None => return Err(bad(format!("it has no `protocolVersion`: {}", excerpt(result.as_bytes(), 120)))),
+        None => {
+            return Err(bad(format!(
+                "it has no `protocolVersion`: {}",
+                excerpt(result.as_bytes(), 120)
+            )));
+        }
     };
     // A server of the modern era may be polite enough to answer this.
-    let era = if version == MODERN { Era::Modern } else { Era::Legacy };
+    let era = if version == MODERN {
+        Era::Modern
+    } else {
+        Era::Legacy
+    };
     if era == Era::Legacy && !is_legacy(&version) {
         return Err(HandshakeError::Mismatch(vec![version]));
     }
@@ -69,30 +93,53 @@ enum Next {
 fn next_version(failure: &Failure, offered: &[&'static str]) -> Next {
     let said = match failure {
         Failure::Rpc(error) => {
-            format!("{} {}", error.message, error.data.as_ref().map_or("", |data| data.get()))
+            format!(
+                "{} {}",
+                error.message,
+                error.data.as_ref().map_or("", |data| data.get())
+            )
         }
-        Failure::Http(answer) if matches!(answer.status, 400 | 404 | 406 | 415 | 422) => answer.body.clone(),
+        Failure::Http(answer) if matches!(answer.status, 400 | 404 | 406 | 415 | 422) => {
+            answer.body.clone()
+        }
         _ => return Next::GiveUp,
     };
     if !said.to_ascii_lowercase().contains("version") {
         return Next::GiveUp;
     }
-    let theirs: Vec<String> = dates(&said).filter(|date| !offered.contains(date)).map(str::to_owned).collect();
+    let theirs: Vec<String> = dates(&said)
+        .filter(|date| !offered.contains(date))
+        .map(str::to_owned)
+        .collect();
     let known = |version: &&&str| !offered.contains(*version);
-    let named = LEGACY.iter().filter(known).find(|version| theirs.iter().any(|date| date == *version));
+    let named = LEGACY
+        .iter()
+        .filter(known)
+        .find(|version| theirs.iter().any(|date| date == *version));
     match named {
         Some(version) => Next::Offer(version),
         None if !theirs.is_empty() => Next::Unknown(theirs),
-        None => LEGACY.iter().find(known).map_or(Next::GiveUp, |version| Next::Offer(version)),
+        None => LEGACY
+            .iter()
+            .find(known)
+            .map_or(Next::GiveUp, |version| Next::Offer(version)),
     }
 }
 
 /// Everything that looks like `2025-06-18`.
 fn dates(text: &str) -> impl Iterator<Item = &str> {
     let is_date = |word: &&str| {
-        word.len() == 10 && word.bytes().enumerate().all(|(at, byte)| if matches!(at, 4 | 7) { byte == b'-' } else { byte.is_ascii_digit() })
+        word.len() == 10
+            && word.bytes().enumerate().all(|(at, byte)| {
+                if matches!(at, 4 | 7) {
+                    byte == b'-'
+                } else {
+                    byte.is_ascii_digit()
+                }
+            })
     };
-    text.split(|c: char| !c.is_ascii_digit() && c != '-').filter(is_date)
+    text.split(|c: char| !c.is_ascii_digit() && c != '-')
+        .filter(is_date)
 }
 
 #[cfg(test)]
@@ -101,23 +148,51 @@ mod tests {
     use crate::rpc::RpcError;
 
     fn refusal(message: &str) -> Failure {
-        Failure::Rpc(RpcError { code: -32602, message: message.to_owned(), data: None })
+        Failure::Rpc(RpcError {
+            code: -32602,
+            message: message.to_owned(),
+            data: None,
+        })
     }
 
     #[test]
     fn the_newest_version_that_a_refusal_names_is_offered() {
         let failure = refusal("Unsupported protocol version (supported: 2024-11-05, 2025-06-18)");
-        assert!(matches!(next_version(&failure, &["2025-11-25"]), Next::Offer("2025-06-18")));
-        assert!(matches!(next_version(&refusal("bad version"), &["2025-11-25"]), Next::Offer("2025-06-18")));
-        assert!(matches!(next_version(&refusal("licence expired"), &["2025-11-25"]), Next::GiveUp));
-        let unknown = next_version(&refusal("protocol version must be 2031-01-01"), &["2025-11-25"]);
+        assert!(matches!(
+            next_version(&failure, &["2025-11-25"]),
+            Next::Offer("2025-06-18")
+        ));
+        assert!(matches!(
+            next_version(&refusal("bad version"), &["2025-11-25"]),
+            Next::Offer("2025-06-18")
+        ));
+        assert!(matches!(
+            next_version(&refusal("licence expired"), &["2025-11-25"]),
+            Next::GiveUp
+        ));
+        let unknown = next_version(
+            &refusal("protocol version must be 2031-01-01"),
+            &["2025-11-25"],
+        );
         assert!(matches!(unknown, Next::Unknown(theirs) if theirs == ["2031-01-01"]));
     }
 
     #[test]
     fn a_result_without_a_version_is_taken_for_the_oldest() {
-        assert_eq!(accept(r#"{"serverInfo":{"name":"x"}}"#).unwrap().agreed.version, "2024-11-05");
-        assert!(matches!(accept("{}"), Err(HandshakeError::BadResult { .. })));
-        assert!(matches!(accept(r#"{"protocolVersion":"1.0"}"#), Err(HandshakeError::Mismatch(_))));
+        assert_eq!(
+            accept(r#"{"serverInfo":{"name":"x"}}"#)
+                .unwrap()
+                .agreed
+                .version,
+            "2024-11-05"
+        );
+        assert!(matches!(
+            accept("{}"),
+            Err(HandshakeError::BadResult { .. })
+        ));
+        assert!(matches!(
+            accept(r#"{"protocolVersion":"1.0"}"#),
+            Err(HandshakeError::Mismatch(_))
+        ));
     }
 }

@@ -22,7 +22,10 @@ pub(super) enum Verdict {
 
 /// An error that only a modern server gives.
 pub(super) fn is_modern_code(code: i64) -> bool {
-    matches!(code, UNSUPPORTED_VERSION | MISSING_CAPABILITY | HEADER_MISMATCH)
+    matches!(
+        code,
+        UNSUPPORTED_VERSION | MISSING_CAPABILITY | HEADER_MISMATCH
+    )
 }
 
 /// The members of `_meta` that every request carries.
@@ -48,19 +51,31 @@ pub(super) fn judge(answer: Answer, separate_exchanges: bool) -> Result<Verdict,
         Err(failure) => failure,
     };
     match &failure {
-        Failure::Rpc(error) if error.code == UNSUPPORTED_VERSION => judge_versions(supported(error)).map(|()| Verdict::Legacy(Some(failure))),
-        Failure::Closed(_) | Failure::NotSent(_) if !separate_exchanges => Err(HandshakeError::EndedOnProbe(failure)),
-        Failure::NotSent(_) => Err(HandshakeError::Failed { method: "server/discover", failure }),
+        Failure::Rpc(error) if error.code == UNSUPPORTED_VERSION => {
+            judge_versions(supported(error)).map(|()| Verdict::Legacy(Some(failure)))
+        }
+        Failure::Closed(_) | Failure::NotSent(_) if !separate_exchanges => {
+            Err(HandshakeError::EndedOnProbe(failure))
+        }
+        Failure::NotSent(_) => Err(HandshakeError::Failed {
+            method: "server/discover",
+            failure,
+        }),
         // 403 may be a filter that knows only older methods; 401 is the same for every method.
         Failure::Http(answer) if answer.status == 401 || answer.redirect => {
-            Err(HandshakeError::Failed { method: "server/discover", failure })
+            Err(HandshakeError::Failed {
+                method: "server/discover",
+                failure,
+            })
         }
         _ => Ok(Verdict::Legacy(Some(failure))),
     }
 }
 
 fn judge_result(result: &str) -> Result<Verdict, HandshakeError> {
-    let Ok(facts) = serde_json::from_str::<Facts<'_>>(result) else { return Ok(Verdict::Legacy(None)) };
+    let Ok(facts) = serde_json::from_str::<Facts<'_>>(result) else {
+        return Ok(Verdict::Legacy(None));
+    };
     let versions = strings(facts.supported_versions);
     if versions.iter().any(|version| version == MODERN) {
         return Ok(Verdict::Modern(facts.peer(Era::Modern, MODERN.to_owned())));
@@ -70,14 +85,32 @@ fn judge_result(result: &str) -> Result<Verdict, HandshakeError> {
 
 /// A server that names only versions which are unknown here will not do better on `initialize`.
 fn judge_versions(versions: Vec<String>) -> Result<(), HandshakeError> {
-    let hope = versions.is_empty() || versions.iter().any(|version| is_legacy(version) || version == MODERN);
-    if hope { Ok(()) } else { Err(HandshakeError::Mismatch(versions)) }
+    let hope = versions.is_empty()
+        || versions
+            .iter()
+            .any(|version| is_legacy(version) || version == MODERN);
+    if hope {
+        Ok(())
+    } else {
+        Err(HandshakeError::Mismatch(versions))
+    }
 }
 
 fn supported(error: &RpcError) -> Vec<String> {
-    let data: Option<Value> = error.data.as_ref().and_then(|data| serde_json::from_str(data.get()).ok());
-    let listed = data.as_ref().and_then(|data| data.get("supported")).and_then(Value::as_array);
-    listed.into_iter().flatten().filter_map(Value::as_str).map(str::to_owned).collect()
+    let data: Option<Value> = error
+        .data
+        .as_ref()
+        .and_then(|data| serde_json::from_str(data.get()).ok());
+    let listed = data
+        .as_ref()
+        .and_then(|data| data.get("supported"))
+        .and_then(Value::as_array);
+    listed
+        .into_iter()
+        .flatten()
+        .filter_map(Value::as_str)
+        .map(str::to_owned)
+        .collect()
 }
 
 #[cfg(test)]
@@ -86,25 +119,35 @@ mod tests {
 
     use super::*;
 
-    fn result(json: &str) -> Answer {
-        Ok(RawValue::from_string(json.to_owned()).unwrap())
+    fn judged(json: &str) -> Result<Verdict, HandshakeError> {
+        judge(Ok(RawValue::from_string(json.to_owned()).unwrap()), false)
     }
 
     #[test]
     fn only_a_known_modern_version_is_modern() {
-        let modern = judge(result(r#"{"supportedVersions":["2099-01-01","2026-07-28"]}"#), false);
+        let modern = judged(r#"{"supportedVersions":["2099-01-01","2026-07-28"]}"#);
         assert!(matches!(modern, Ok(Verdict::Modern(_))));
-        for legacy in [r#"{}"#, r#"[]"#, r#"{"supportedVersions":["2025-06-18"]}"#, r#"{"content":[],"isError":true}"#] {
-            assert!(matches!(judge(result(legacy), false), Ok(Verdict::Legacy(_))), "{legacy}");
+        for legacy in [
+            "{}",
+            "[]",
+            r#"{"supportedVersions":["2025-06-18"]}"#,
+            r#"{"content":[],"isError":true}"#,
+        ] {
+            assert!(matches!(judged(legacy), Ok(Verdict::Legacy(_))), "{legacy}");
         }
-        let unknown = judge(result(r#"{"supportedVersions":["2099-01-01"]}"#), false);
-        assert!(matches!(unknown, Err(HandshakeError::Mismatch(theirs)) if theirs == ["2099-01-01"]));
+        let unknown = judged(r#"{"supportedVersions":["2099-01-01"]}"#);
+        assert!(
+            matches!(unknown, Err(HandshakeError::Mismatch(theirs)) if theirs == ["2099-01-01"])
+        );
     }
 
     #[test]
     fn a_death_on_the_probe_is_told_from_a_refusal() {
         let closed = || Err(Failure::Closed("x".to_owned()));
-        assert!(matches!(judge(closed(), false), Err(HandshakeError::EndedOnProbe(_))));
+        assert!(matches!(
+            judge(closed(), false),
+            Err(HandshakeError::EndedOnProbe(_))
+        ));
         assert!(matches!(judge(closed(), true), Ok(Verdict::Legacy(_))));
     }
 }

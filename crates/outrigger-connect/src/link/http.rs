@@ -43,15 +43,23 @@ impl Http {
         (queue, inbox): (mpsc::Receiver<Outgoing>, Arc<dyn Inbox>),
     ) -> Result<Self, BadHttpSpec> {
         let wire = Arc::new(Wire::new(spec, clients, limits.into(), inbox)?);
-        let link = Self { wire, exchanges: Tasks::default(), listening: Mutex::default() };
-        link.exchanges.spawn(carry(link.wire.clone(), link.exchanges.clone(), queue));
+        let link = Self {
+            wire,
+            exchanges: Tasks::default(),
+            listening: Mutex::default(),
+        };
+        link.exchanges
+            .spawn(carry(link.wire.clone(), link.exchanges.clone(), queue));
         Ok(link)
     }
 
     /// Stops listening; what listens from now on runs in the tasks returned.
     fn listen_anew(&self) -> Tasks {
         let next = Tasks::default();
-        let mut listening = self.listening.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut listening = self
+            .listening
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner);
         std::mem::replace(&mut *listening, next.clone()).stop();
         next
     }
@@ -77,7 +85,9 @@ impl Link for Http {
 
     /// Revision 2026-07-28 has no `notifications/cancelled` over HTTP: the client ends the stream.
     fn cancels_by_hanging_up(&self) -> bool {
-        self.wire.agreed().is_some_and(|agreed| agreed.era == Era::Modern)
+        self.wire
+            .agreed()
+            .is_some_and(|agreed| agreed.era == Era::Modern)
     }
 
     fn mirrors_arguments(&self) -> bool {
@@ -91,7 +101,11 @@ impl Link for Http {
             self.exchanges.stop();
             let _ = tokio::time::timeout(limit.min(GOODBYE), self.wire.say_goodbye()).await;
             self.exchanges.finish().await;
-            CloseReport { took: begun.elapsed(), exit: None, forced: None }
+            CloseReport {
+                took: begun.elapsed(),
+                exit: None,
+                forced: None,
+            }
         })
     }
 

@@ -29,15 +29,22 @@ impl Pipe {
         (queue, inbox): (mpsc::Receiver<Outgoing>, Arc<dyn Inbox>),
     ) -> Self {
         let (our_end, their_end) = tokio::io::duplex(PIPE);
-        let link = Self { server: Tasks::default(), ours: Tasks::default() };
+        let link = Self {
+            server: Tasks::default(),
+            ours: Tasks::default(),
+        };
         link.server.spawn(spec.0.serve(their_end));
         let (read, write) = tokio::io::split(our_end);
         let framing = HeaderFraming::default();
         let frames = FrameReader::new(Framing::Newline, limits.into());
-        link.ours.spawn(write_all(write, queue, framing.clone(), inbox.clone()));
+        link.ours
+            .spawn(write_all(write, queue, framing.clone(), inbox.clone()));
         link.ours.spawn(async move {
             let error = read_all(read, frames, &framing, inbox.as_ref()).await;
-            let why = error.map_or_else(|| "the server ended".to_owned(), |error| format!("its pipe broke ({error})"));
+            let why = error.map_or_else(
+                || "the server ended".to_owned(),
+                |error| format!("its pipe broke ({error})"),
+            );
             inbox.receive(LinkEvent::Ended(why));
         });
         link
@@ -51,9 +58,17 @@ impl Link for Pipe {
         Box::pin(async move {
             let begun = Instant::now();
             self.ours.finish().await;
-            let forced = if self.server.finished(limit).await { None } else { Some("stopped") };
+            let forced = if self.server.finished(limit).await {
+                None
+            } else {
+                Some("stopped")
+            };
             self.server.finish().await;
-            CloseReport { took: begun.elapsed(), exit: None, forced }
+            CloseReport {
+                took: begun.elapsed(),
+                exit: None,
+                forced,
+            }
         })
     }
 

@@ -49,7 +49,11 @@ impl Stdio {
         let framing = HeaderFraming::default();
         let frames = FrameReader::new(spec.framing, limits.into());
         framing.store(frames.uses_headers(), std::sync::atomic::Ordering::Relaxed);
-        let link = Self { writer: Tasks::default(), reader: Tasks::default(), child };
+        let link = Self {
+            writer: Tasks::default(),
+            reader: Tasks::default(),
+            child,
+        };
         Ok(link.run(frames, framing, queue, inbox))
     }
 
@@ -61,7 +65,8 @@ impl Stdio {
         inbox: Arc<dyn Inbox>,
     ) -> Self {
         if let Some(stdin) = self.child.take_stdin() {
-            self.writer.spawn(write_all(stdin, queue, framing.clone(), inbox.clone()));
+            self.writer
+                .spawn(write_all(stdin, queue, framing.clone(), inbox.clone()));
         }
         if let Some(stdout) = self.child.take_stdout() {
             let mut exited = self.child.exited();
@@ -105,7 +110,11 @@ impl Link for Stdio {
     }
 
     fn exit(&self) -> Option<String> {
-        self.child.exited().borrow().as_ref().map(ToString::to_string)
+        self.child
+            .exited()
+            .borrow()
+            .as_ref()
+            .map(ToString::to_string)
     }
 
     fn close(&self, limit: Duration) -> BoxFuture<'_, CloseReport> {
@@ -114,8 +123,11 @@ impl Link for Stdio {
             // Dropping its standard input is how MCP asks a server to end ("Lifecycle", shutdown).
             self.writer.finish().await;
             let steps = limit.saturating_sub(Patience::LAST_RESORT);
-            let patience =
-                Patience { after_eof: steps.mul_f64(0.45), after_term: steps.mul_f64(0.35), after_kill: steps.mul_f64(0.2) };
+            let patience = Patience {
+                after_eof: steps.mul_f64(0.45),
+                after_term: steps.mul_f64(0.35),
+                after_kill: steps.mul_f64(0.2),
+            };
             let outcome = self.child.close(patience).await;
             self.reader.finish().await;
             CloseReport {

@@ -62,7 +62,12 @@ pub(super) async fn write_all(
     framing: HeaderFraming,
     inbox: Arc<dyn Inbox>,
 ) {
-    while let Some(Outgoing { body, purpose, ticket }) = queue.recv().await {
+    while let Some(Outgoing {
+        body,
+        purpose,
+        ticket,
+    }) = queue.recv().await
+    {
         if !ticket.begin() {
             continue;
         }
@@ -73,8 +78,15 @@ pub(super) async fn write_all(
             }
             if let Purpose::Request(head) = purpose {
                 let reason = format!("the server does not take input any more ({})", failed.error);
-                let failure = if failed.written == 0 { Failure::NotSent(reason) } else { Failure::Closed(reason) };
-                inbox.receive(LinkEvent::Failed { request: head.id, failure });
+                let failure = if failed.written == 0 {
+                    Failure::NotSent(reason)
+                } else {
+                    Failure::Closed(reason)
+                };
+                inbox.receive(LinkEvent::Failed {
+                    request: head.id,
+                    failure,
+                });
             }
         }
         ticket.handed_over();
@@ -86,9 +98,16 @@ struct WriteFailed {
     error: io::Error,
 }
 
-async fn write_one(stream: &mut (impl AsyncWrite + Unpin), body: Bytes, headers: bool) -> Result<(), WriteFailed> {
+async fn write_one(
+    stream: &mut (impl AsyncWrite + Unpin),
+    body: Bytes,
+    headers: bool,
+) -> Result<(), WriteFailed> {
     let (before, after) = if headers {
-        (Bytes::from(format!("Content-Length: {}\r\n\r\n", body.len())), Bytes::new())
+        (
+            Bytes::from(format!("Content-Length: {}\r\n\r\n", body.len())),
+            Bytes::new(),
+        )
     } else {
         (Bytes::new(), Bytes::from_static(b"\n"))
     };
@@ -96,10 +115,18 @@ async fn write_one(stream: &mut (impl AsyncWrite + Unpin), body: Bytes, headers:
     let mut written = 0;
     while frame.has_remaining() {
         match stream.write_buf(&mut frame).await {
-            Ok(0) => return Err(WriteFailed { written, error: io::ErrorKind::WriteZero.into() }),
+            Ok(0) => {
+                return Err(WriteFailed {
+                    written,
+                    error: io::ErrorKind::WriteZero.into(),
+                });
+            }
             Ok(count) => written += count,
             Err(error) => return Err(WriteFailed { written, error }),
         }
     }
-    stream.flush().await.map_err(|error| WriteFailed { written, error })
+    stream
+        .flush()
+        .await
+        .map_err(|error| WriteFailed { written, error })
 }

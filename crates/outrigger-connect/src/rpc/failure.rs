@@ -48,7 +48,23 @@ impl HttpAnswer {
     /// section 15.5, and RFC 6585). 400, 409 and 422 are often sent by the application itself.
     pub(crate) fn refused(&self) -> bool {
         self.redirect
-            || matches!(self.status, 401 | 403 | 404 | 405 | 406 | 411 | 413 | 414 | 415 | 417 | 421 | 426 | 428 | 429 | 431)
+            || matches!(
+                self.status,
+                401 | 403
+                    | 404
+                    | 405
+                    | 406
+                    | 411
+                    | 413
+                    | 414
+                    | 415
+                    | 417
+                    | 421
+                    | 426
+                    | 428
+                    | 429
+                    | 431
+            )
     }
 
     pub(crate) fn wants_credentials(&self) -> bool {
@@ -61,11 +77,23 @@ impl From<Failure> for CallError {
         match failure {
             Failure::NotSent(why) => Self::NotSent(why),
             Failure::Closed(why) => Self::Closed(why),
-            Failure::Rpc(RpcError { code, message, data }) => Self::Rpc { code, message, data },
+            Failure::Rpc(RpcError {
+                code,
+                message,
+                data,
+            }) => Self::Rpc {
+                code,
+                message,
+                data,
+            },
             Failure::Malformed(why) => Self::Malformed(why),
             Failure::Http(answer) | Failure::SessionLost(answer) => {
                 let refused = answer.refused();
-                Self::Http { status: answer.status, refused, message: answer.message }
+                Self::Http {
+                    status: answer.status,
+                    refused,
+                    message: answer.message,
+                }
             }
         }
     }
@@ -76,11 +104,17 @@ impl Failure {
     pub(crate) fn of_listing(self, method: &'static str) -> ListError {
         match self {
             Self::NotSent(why) | Self::Closed(why) => ListError::Closed(why),
-            Self::Rpc(RpcError { code, message, .. }) => ListError::Rpc { method, code, message },
+            Self::Rpc(RpcError { code, message, .. }) => ListError::Rpc {
+                method,
+                code,
+                message,
+            },
             Self::Malformed(reason) => ListError::Malformed { method, reason },
-            Self::Http(answer) | Self::SessionLost(answer) => {
-                ListError::Http { method, status: answer.status, message: answer.message }
-            }
+            Self::Http(answer) | Self::SessionLost(answer) => ListError::Http {
+                method,
+                status: answer.status,
+                message: answer.message,
+            },
         }
     }
 }

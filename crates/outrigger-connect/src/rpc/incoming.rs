@@ -39,9 +39,9 @@ impl Inbox for Rpc {
 
 impl Rpc {
     fn frame(&self, text: &[u8], of: Option<u64>) {
-        let parsed = str::from_utf8(text).map_err(|error| error.to_string()).and_then(|text| {
-            message::parse(text).map_err(|error| error.to_string())
-        });
+        let parsed = str::from_utf8(text)
+            .map_err(|error| error.to_string())
+            .and_then(|text| message::parse(text).map_err(|error| error.to_string()));
         match parsed {
             Ok(messages) if messages.is_empty() => self.log.noise(&excerpt(text, 200)),
             Ok(messages) => {
@@ -82,20 +82,31 @@ impl Rpc {
             let nameless = message.id.is_none().then_some(only).flatten();
             return match waiting.or(nameless) {
                 Some(id) => self.complete(id, Err(Failure::Rpc(rpc_error(error)))),
-                None => self.log.noise(&format!("error without a request: {}", excerpt(error.get().as_bytes(), 200))),
+                None => self.log.noise(&format!(
+                    "error without a request: {}",
+                    excerpt(error.get().as_bytes(), 200)
+                )),
             };
         }
         match waiting {
             Some(id) if message.result.is_some() => {
                 let foreign = message.id.map_or("no id", RawValue::get);
-                let reason = format!("it carries another request's id ({})", excerpt(foreign.as_bytes(), 60));
+                let reason = format!(
+                    "it carries another request's id ({})",
+                    excerpt(foreign.as_bytes(), 60)
+                );
                 self.complete(id, Err(Failure::Malformed(reason)));
             }
             Some(id) => {
-                let reason = format!("it has neither `result` nor `error`: {}", excerpt(text, 120));
+                let reason = format!(
+                    "it has neither `result` nor `error`: {}",
+                    excerpt(text, 120)
+                );
                 self.complete(id, Err(Failure::Malformed(reason)));
             }
-            None if message.result.is_some() && own.is_some_and(|id| id >= super::FIRST_ID) => self.log.count_stray(),
+            None if message.result.is_some() && own.is_some_and(|id| id >= super::FIRST_ID) => {
+                self.log.count_stray()
+            }
             None => self.log.noise(&excerpt(text, 200)),
         }
     }
@@ -105,7 +116,9 @@ impl Rpc {
     fn unusable(&self, what: &Unusable, of: Option<u64>) {
         let id = {
             let pending = lock(&self.pending);
-            let named = find_ids(&what.head).chain(find_ids(&what.tail)).filter_map(message::own_id);
+            let named = find_ids(&what.head)
+                .chain(find_ids(&what.tail))
+                .filter_map(message::own_id);
             let method = memchr::memmem::find(&what.head, b"\"method\"");
             let result = memchr::memmem::find(&what.head, b"\"result\"");
             let from_server = method.is_some_and(|at| result.is_none_or(|result| at < result));
@@ -115,7 +128,9 @@ impl Rpc {
         };
         match id {
             Some(id) => self.complete(id, Err(Failure::Malformed(what.reason.clone()))),
-            None => self.log.noise(&format!("{}: {}", what.reason, excerpt(&what.head, 100))),
+            None => self
+                .log
+                .noise(&format!("{}: {}", what.reason, excerpt(&what.head, 100))),
         }
     }
 
@@ -124,9 +139,16 @@ impl Rpc {
         let id = id.get();
         let answer = match answer_to(method) {
             Ok(result) => format!("\"result\":{result}"),
-            Err(error) => format!("\"error\":{{\"code\":{},\"message\":{}}}", error.code, quote(&error.message)),
+            Err(error) => format!(
+                "\"error\":{{\"code\":{},\"message\":{}}}",
+                error.code,
+                quote(&error.message)
+            ),
         };
-        self.post(format!("{{\"jsonrpc\":\"2.0\",\"id\":{id},{answer}}}"), Purpose::Reply);
+        self.post(
+            format!("{{\"jsonrpc\":\"2.0\",\"id\":{id},{answer}}}"),
+            Purpose::Reply,
+        );
     }
 
     fn notification(&self, method: &str, params: Option<&RawValue>) {
@@ -134,7 +156,7 @@ impl Rpc {
             "notifications/tools/list_changed" => self.changed.send_modify(|count| *count += 1),
             "notifications/progress" => self.progress(params),
             "notifications/message" if self.log.admits() => {
-                let said = params.map(|params| log_line(params)).unwrap_or_default();
+                let said = params.map(log_line).unwrap_or_default();
                 self.log.push(said);
             }
             _ => {}
@@ -142,17 +164,28 @@ impl Rpc {
     }
 
     fn progress(&self, params: Option<&RawValue>) {
-        let Some(Ok(params)) = params.map(|params| serde_json::from_str::<ProgressParams<'_>>(params.get())) else {
+        let Some(Ok(params)) =
+            params.map(|params| serde_json::from_str::<ProgressParams<'_>>(params.get()))
+        else {
             return;
         };
-        let Some(id) = message::own_id(params.progress_token.get()) else { return };
-        let Some((progressed, on_progress)) = lock(&self.pending).progress(id) else { return };
+        let Some(id) = message::own_id(params.progress_token.get()) else {
+            return;
+        };
+        let Some((progressed, on_progress)) = lock(&self.pending).progress(id) else {
+            return;
+        };
         progressed.notify_one();
         if let Some(on_progress) = on_progress.filter(|_| self.log.admits()) {
             on_progress(Progress {
-                progress: params.progress.and_then(|raw| raw.get().parse().ok()).unwrap_or(0.0),
+                progress: params
+                    .progress
+                    .and_then(|raw| raw.get().parse().ok())
+                    .unwrap_or(0.0),
                 total: params.total.and_then(|raw| raw.get().parse().ok()),
-                message: params.message.and_then(|raw| serde_json::from_str(raw.get()).ok()),
+                message: params
+                    .message
+                    .and_then(|raw| serde_json::from_str(raw.get()).ok()),
             });
         }
     }
@@ -173,20 +206,27 @@ struct ProgressParams<'a> {
 /// What the server's own requests are answered with. Handlers for sampling, elicitation and roots
 /// go here; none is offered in our capabilities yet, so each is refused.
 fn answer_to(method: &str) -> Result<&'static str, RpcError> {
-    match method {
-        "ping" => Ok("{}"),
-        _ => {
-            let message = format!("this client does not offer `{}`", excerpt(method.as_bytes(), 80));
-            Err(RpcError { code: METHOD_NOT_FOUND, message, data: None })
-        }
+    if method == "ping" {
+        return Ok("{}");
     }
+    let message = format!(
+        "this client does not offer `{}`",
+        excerpt(method.as_bytes(), 80)
+    );
+    Err(RpcError {
+        code: METHOD_NOT_FOUND,
+        message,
+        data: None,
+    })
 }
 
 fn outcome(message: &Message<'_>) -> super::Answer {
     match (message.result, message.error) {
         (Some(result), _) => Ok(result.to_owned()),
         (None, Some(error)) => Err(Failure::Rpc(rpc_error(error))),
-        (None, None) => Err(Failure::Malformed("it has neither `result` nor `error`".to_owned())),
+        (None, None) => Err(Failure::Malformed(
+            "it has neither `result` nor `error`".to_owned(),
+        )),
     }
 }
 
@@ -202,18 +242,37 @@ fn rpc_error(raw: &RawValue) -> RpcError {
         data: Option<Box<RawValue>>,
     }
     let Ok(shape) = serde_json::from_str::<Shape<'_>>(raw.get()) else {
-        let message = serde_json::from_str(raw.get()).unwrap_or_else(|_| excerpt(raw.get().as_bytes(), 300));
-        return RpcError { code: 0, message, data: None };
+        let message =
+            serde_json::from_str(raw.get()).unwrap_or_else(|_| excerpt(raw.get().as_bytes(), 300));
+        return RpcError {
+            code: 0,
+            message,
+            data: None,
+        };
     };
-    let code = shape.code.and_then(|code| message_code(code.get())).unwrap_or(0);
-    let text = shape.message.map(|text| serde_json::from_str(text.get()).unwrap_or_else(|_| text.get().to_owned()));
-    RpcError { code, message: text.unwrap_or_else(|| "no message".to_owned()), data: shape.data }
+    let code = shape
+        .code
+        .and_then(|code| message_code(code.get()))
+        .unwrap_or(0);
+    let text = shape
+        .message
+        .map(|text| serde_json::from_str(text.get()).unwrap_or_else(|_| text.get().to_owned()));
+    RpcError {
+        code,
+        message: text.unwrap_or_else(|| "no message".to_owned()),
+        data: shape.data,
+    }
 }
 
-#[allow(clippy::cast_possible_truncation, reason = "a code that is no integer is cut, not trusted")]
+#[allow(
+    clippy::cast_possible_truncation,
+    reason = "a code that is no integer is cut, not trusted"
+)]
 fn message_code(raw: &str) -> Option<i64> {
     let text = raw.trim_matches('"');
-    text.parse().ok().or_else(|| text.parse::<f64>().ok().map(|code| code as i64))
+    text.parse()
+        .ok()
+        .or_else(|| text.parse::<f64>().ok().map(|code| code as i64))
 }
 
 /// A `notifications/message` as one line.
@@ -231,5 +290,9 @@ fn log_line(params: &RawValue) -> String {
     let data = shape.data.map_or("", RawValue::get);
     let text: String = serde_json::from_str(data).unwrap_or_else(|_| data.to_owned());
     let level = shape.level.unwrap_or_else(|| "log".to_owned());
-    format!("{}: {}", excerpt(level.as_bytes(), 20), excerpt(text.as_bytes(), 400))
+    format!(
+        "{}: {}",
+        excerpt(level.as_bytes(), 20),
+        excerpt(text.as_bytes(), 400)
+    )
 }

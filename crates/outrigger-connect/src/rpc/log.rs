@@ -47,7 +47,9 @@ impl ServerLog {
         let mut window = lock(&self.window);
         let now = Instant::now();
         let (since, count) = match *window {
-            Some((since, count)) if now.duration_since(since) < Duration::from_secs(1) => (since, count + 1),
+            Some((since, count)) if now.duration_since(since) < Duration::from_secs(1) => {
+                (since, count + 1)
+            }
             _ => (now, 1),
         };
         *window = Some((since, count));
@@ -70,7 +72,11 @@ impl ServerLog {
 
     pub(crate) fn tail(&self, count: usize) -> Vec<String> {
         let lines = lock(&self.lines);
-        lines.iter().skip(lines.len().saturating_sub(count)).cloned().collect()
+        lines
+            .iter()
+            .skip(lines.len().saturating_sub(count))
+            .cloned()
+            .collect()
     }
 
     /// Lines on standard output that were no messages, so far.
@@ -83,10 +89,21 @@ impl ServerLog {
         let counts = [
             (&self.noise, "lines on standard output were no messages"),
             (&self.strays, "answers belonged to no request"),
-            (&self.lost, "messages to the server were dropped because it did not read"),
-            (&self.flooded, "notifications came faster than they are kept"),
+            (
+                &self.lost,
+                "messages to the server were dropped because it did not read",
+            ),
+            (
+                &self.flooded,
+                "notifications came faster than they are kept",
+            ),
         ];
-        let counts = counts.iter().map(|(count, words)| (count.load(Ordering::Relaxed), words));
-        counts.filter(|(count, _)| *count > 0).map(|(count, words)| format!("{count} {words}")).collect()
+        let counts = counts
+            .iter()
+            .map(|(count, words)| (count.load(Ordering::Relaxed), words));
+        counts
+            .filter(|(count, _)| *count > 0)
+            .map(|(count, words)| format!("{count} {words}"))
+            .collect()
     }
 }

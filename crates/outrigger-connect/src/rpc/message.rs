@@ -63,7 +63,10 @@ impl<'de> Visitor<'de> for Members {
 pub(crate) fn parse(text: &str) -> Result<Vec<Message<'_>>, serde_json::Error> {
     if text.starts_with('[') {
         let elements: Vec<&RawValue> = serde_json::from_str(text)?;
-        return Ok(elements.iter().filter_map(|element| serde_json::from_str(element.get()).ok()).collect());
+        return Ok(elements
+            .iter()
+            .filter_map(|element| serde_json::from_str(element.get()).ok())
+            .collect());
     }
     serde_json::from_str(text).map(|message| vec![message])
 }
@@ -75,7 +78,11 @@ pub(crate) fn own_id(raw: &str) -> Option<u64> {
         return Some(id);
     }
     let float: f64 = text.parse().ok()?;
-    #[allow(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "the range is checked")]
+    #[allow(
+        clippy::cast_possible_truncation,
+        clippy::cast_sign_loss,
+        reason = "the range is checked"
+    )]
     (float.fract() == 0.0 && (0.0..9e15).contains(&float)).then_some(float as u64)
 }
 
@@ -88,7 +95,10 @@ mod tests {
         let text = r#"{"x":[1,{"id":9}],"error":null,"result":{"n":18446744073709551615},"id":1.0,"id":"7"}"#;
         let messages = parse(text).unwrap();
         assert_eq!(messages[0].id.unwrap().get(), "\"7\"");
-        assert_eq!(messages[0].result.unwrap().get(), r#"{"n":18446744073709551615}"#);
+        assert_eq!(
+            messages[0].result.unwrap().get(),
+            r#"{"n":18446744073709551615}"#
+        );
         assert!(messages[0].error.is_none());
     }
 
@@ -102,7 +112,13 @@ mod tests {
 
     #[test]
     fn ids_come_back_in_many_shapes() {
-        for raw in ["\"1000001\"", "1000001", "1000001.0", "1.000001e6", " 1000001 "] {
+        for raw in [
+            "\"1000001\"",
+            "1000001",
+            "1000001.0",
+            "1.000001e6",
+            " 1000001 ",
+        ] {
             assert_eq!(own_id(raw), Some(1_000_001), "{raw}");
         }
         for raw in ["null", "\"server-error\"", "1.5", "-1", "{}", "1e300"] {

@@ -6,19 +6,14 @@ use std::collections::{HashMap, VecDeque};
 use std::fmt;
 use std::sync::Arc;
 
-use serde_json::value::RawValue;
 use tokio::sync::{Notify, oneshot};
 
 use super::Answer;
-use crate::connection::Progress;
+use crate::connection::{OnLate, OnProgress};
 use crate::link::Ticket;
-use crate::CallError;
 
 /// Answers to this many requests that were given up are still recognised.
 const LATE: usize = 64;
-
-pub(crate) type OnProgress = Arc<dyn Fn(Progress) + Send + Sync>;
-pub(crate) type OnLate = Box<dyn FnOnce(Result<Box<RawValue>, CallError>) + Send>;
 
 /// A request that waits.
 pub(super) struct Entry {
@@ -65,12 +60,18 @@ impl Pending {
 
     /// The request that waits when it is the only one.
     pub(super) fn only(&self) -> Option<u64> {
-        if self.waiting.len() == 1 { self.waiting.keys().next().copied() } else { None }
+        if self.waiting.len() == 1 {
+            self.waiting.keys().next().copied()
+        } else {
+            None
+        }
     }
 
     /// Whom to tell about progress of a request.
     pub(super) fn progress(&self, id: u64) -> Option<(Arc<Notify>, Option<OnProgress>)> {
-        self.waiting.get(&id).map(|entry| (entry.progressed.clone(), entry.on_progress.clone()))
+        self.waiting
+            .get(&id)
+            .map(|entry| (entry.progressed.clone(), entry.on_progress.clone()))
     }
 
     pub(super) fn keep_late(&mut self, id: u64, late: Late) {
@@ -102,6 +103,9 @@ impl Pending {
 
 impl fmt::Debug for Pending {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Pending").field("waiting", &self.waiting.len()).field("late", &self.late.len()).finish_non_exhaustive()
+        f.debug_struct("Pending")
+            .field("waiting", &self.waiting.len())
+            .field("late", &self.late.len())
+            .finish_non_exhaustive()
     }
 }

@@ -7,7 +7,7 @@ use std::fmt::Write;
 
 use bytes::Bytes;
 
-use super::OnProgress;
+use crate::connection::OnProgress;
 use crate::link::Head;
 use crate::text::quote;
 
@@ -24,7 +24,15 @@ pub(crate) struct Request<'a> {
 
 impl<'a> Request<'a> {
     pub(crate) fn new(method: &'static str) -> Self {
-        Self { method, members: Vec::new(), name: None, meta: None, mirrored: Vec::new(), wants_progress: false, on_progress: None }
+        Self {
+            method,
+            members: Vec::new(),
+            name: None,
+            meta: None,
+            mirrored: Vec::new(),
+            wants_progress: false,
+            on_progress: None,
+        }
     }
 
     /// A member of `params`, as JSON.
@@ -64,13 +72,22 @@ impl<'a> Request<'a> {
     }
 
     pub(super) fn into_head(self, id: u64) -> Head {
-        Head { id, method: self.method, name: self.name.map(str::to_owned), mirrored: self.mirrored }
+        Head {
+            id,
+            method: self.method,
+            name: self.name.map(str::to_owned),
+            mirrored: self.mirrored,
+        }
     }
 
     pub(super) fn body(&self, id: u64, envelope: Option<&str>) -> Bytes {
         let size: usize = self.members.iter().map(|(_, json)| json.len() + 32).sum();
         let mut out = String::with_capacity(size + 512);
-        let _ = write!(out, "{{\"jsonrpc\":\"2.0\",\"id\":\"{id}\",\"method\":\"{}\",\"params\":{{", self.method);
+        let _ = write!(
+            out,
+            "{{\"jsonrpc\":\"2.0\",\"id\":\"{id}\",\"method\":\"{}\",\"params\":{{",
+            self.method
+        );
         let mut comma = "";
         if let Some(name) = self.name {
             let _ = write!(out, "\"name\":{}", quote(name));
@@ -81,8 +98,13 @@ impl<'a> Request<'a> {
             push_on_one_line(&mut out, json);
             comma = ",";
         }
-        let token = self.wants_progress.then(|| format!("\"progressToken\":\"{id}\""));
-        let meta: Vec<&str> = [self.meta.or(envelope), token.as_deref()].into_iter().flatten().collect();
+        let token = self
+            .wants_progress
+            .then(|| format!("\"progressToken\":\"{id}\""));
+        let meta: Vec<&str> = [self.meta.or(envelope), token.as_deref()]
+            .into_iter()
+            .flatten()
+            .collect();
         if !meta.is_empty() {
             let _ = write!(out, "{comma}\"_meta\":{{{}}}", meta.join(","));
         }
@@ -94,7 +116,10 @@ impl<'a> Request<'a> {
 /// JSON strings hold no raw line breaks, so those that are there stand between tokens.
 fn push_on_one_line(out: &mut String, json: &str) {
     if json.contains(['\n', '\r']) {
-        out.extend(json.chars().map(|c| if matches!(c, '\n' | '\r') { ' ' } else { c }));
+        out.extend(
+            json.chars()
+                .map(|c| if matches!(c, '\n' | '\r') { ' ' } else { c }),
+        );
     } else {
         out.push_str(json);
     }
@@ -107,7 +132,10 @@ mod tests {
     #[test]
     fn arguments_keep_their_digits_and_lose_their_line_breaks() {
         let arguments = "{\n  \"n\": 123456789012345678901234567890\r\n}";
-        let request = Request::new("tools/call").name("a \"b\"").member("arguments", arguments).progress(None);
+        let request = Request::new("tools/call")
+            .name("a \"b\"")
+            .member("arguments", arguments)
+            .progress(None);
         assert_eq!(
             request.body(7, None),
             "{\"jsonrpc\":\"2.0\",\"id\":\"7\",\"method\":\"tools/call\",\"params\":{\"name\":\"a \\\"b\\\"\",\

@@ -3,7 +3,10 @@
 //! `case-driver CASE.json OUT.json`: OUT is rewritten after every step, so that a hang still shows
 //! how far it got. As `case-driver __supervise …` it is the supervisor of the servers it starts.
 //! Leaves out: policy, names and what a model reads; cases that need them are only recorded.
-#![allow(clippy::disallowed_methods, reason = "a test program hands its own environment and folder on")]
+#![allow(
+    clippy::disallowed_methods,
+    reason = "a test program hands its own environment and folder on"
+)]
 
 use std::collections::BTreeMap;
 use std::error::Error;
@@ -13,8 +16,9 @@ use std::process::ExitCode;
 use std::time::{Duration, Instant};
 
 use outrigger_connect::{
-    CallError, CallOptions, ConnectError, ConnectErrorKind, Connection, Connector, Deadlines, Framing, HttpSpec, Limits,
-    ListError, Protocol, ServerName, ServerSpec, StdioSpec, TransportSpec,
+    CallError, CallOptions, ConnectError, ConnectErrorKind, Connection, Connector, Deadlines,
+    Framing, HttpSpec, Limits, ListError, Protocol, ServerName, ServerSpec, StdioSpec,
+    TransportSpec,
 };
 use serde::Deserialize;
 use serde_json::value::RawValue;
@@ -53,7 +57,12 @@ fn complain(words: &str) -> ExitCode {
 #[tokio::main]
 async fn play(case: &Path, out: PathBuf) -> Result<(), Failure> {
     let case: Value = serde_json::from_str(&std::fs::read_to_string(case)?)?;
-    let mut run = Run { transcript: json!({ "driver": "outrigger", "steps": [] }), out, connection: None, aside: JoinSet::new() };
+    let mut run = Run {
+        transcript: json!({ "driver": "outrigger", "steps": [] }),
+        out,
+        connection: None,
+        aside: JoinSet::new(),
+    };
     if let Some(why) = unsupported(&case) {
         run.transcript["unsupported"] = why.into();
         return run.save();
@@ -101,17 +110,24 @@ impl Run {
     }
 
     fn push(&mut self, step: Value) -> Result<(), Failure> {
-        self.transcript["steps"].as_array_mut().ok_or("no steps")?.push(step);
+        self.transcript["steps"]
+            .as_array_mut()
+            .ok_or("no steps")?
+            .push(step);
         self.save()
     }
 
     fn replace(&mut self, step: Value) -> Result<(), Failure> {
-        *self.transcript["steps"].as_array_mut().and_then(|steps| steps.last_mut()).ok_or("no steps")? = step;
+        *self.transcript["steps"]
+            .as_array_mut()
+            .and_then(|steps| steps.last_mut())
+            .ok_or("no steps")? = step;
         self.save()
     }
 
     async fn step(&mut self, case: &Value, step: &Value) -> Result<Value, Failure> {
-        let no_session = || json!({ "ok": false, "error_kind": "closed", "error": "not connected" });
+        let no_session =
+            || json!({ "ok": false, "error_kind": "closed", "error": "not connected" });
         Ok(match step["op"].as_str().unwrap_or_default() {
             "connect" => match connect(case).await? {
                 Ok(connection) => {
@@ -148,7 +164,9 @@ impl Run {
     }
 
     async fn parallel(&self, step: &Value) -> Value {
-        let Some(connection) = &self.connection else { return json!({ "ok": false }) };
+        let Some(connection) = &self.connection else {
+            return json!({ "ok": false });
+        };
         let mut calls = JoinSet::new();
         for (at, one) in step["calls"].as_array().into_iter().flatten().enumerate() {
             let (connection, one) = (connection.clone(), one.clone());
@@ -186,16 +204,33 @@ async fn connect(case: &Value) -> Result<Result<Connection, ConnectError>, Failu
     let supervisor: Vec<OsString> = vec![std::env::current_exe()?.into(), SUPERVISE.into()];
     let connector = Connector::new(env!("CARGO_PKG_VERSION"), Some(supervisor));
     let transport = match case["url"].as_str() {
-        Some(url) => TransportSpec::Http(HttpSpec { url: url.parse()?, headers: headers(case) }),
+        Some(url) => TransportSpec::Http(HttpSpec {
+            url: url.parse()?,
+            headers: headers(case),
+        }),
         None => TransportSpec::Stdio(StdioSpec {
-            command: case["command"].as_str().ok_or("the case has neither `command` nor `url`")?.to_owned(),
-            args: case["args"].as_array().into_iter().flatten().filter_map(Value::as_str).map(str::to_owned).collect(),
+            command: case["command"]
+                .as_str()
+                .ok_or("the case has neither `command` nor `url`")?
+                .to_owned(),
+            args: case["args"]
+                .as_array()
+                .into_iter()
+                .flatten()
+                .filter_map(Value::as_str)
+                .map(str::to_owned)
+                .collect(),
             env: std::env::vars().collect::<BTreeMap<_, _>>(),
             cwd: std::env::current_dir()?,
             framing: Framing::Auto,
         }),
     };
-    let hard = case["steps"].as_array().into_iter().flatten().filter_map(|step| duration(&step["max_total"])).max();
+    let hard = case["steps"]
+        .as_array()
+        .into_iter()
+        .flatten()
+        .filter_map(|step| duration(&step["max_total"]))
+        .max();
     let deadlines = Deadlines {
         start: duration(&case["connect_timeout"]).unwrap_or(Duration::from_secs(10)),
         list: LIST_DEADLINE,
@@ -215,7 +250,11 @@ async fn connect(case: &Value) -> Result<Result<Connection, ConnectError>, Failu
 fn headers(case: &Value) -> Vec<(String, String)> {
     let headers = case.pointer("/client/headers").and_then(Value::as_object);
     let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
-    headers.into_iter().flatten().map(|(name, value)| (name.clone(), text(value))).collect()
+    headers
+        .into_iter()
+        .flatten()
+        .map(|(name, value)| (name.clone(), text(value)))
+        .collect()
 }
 
 fn connect_failed(error: &ConnectError) -> Value {
@@ -240,9 +279,15 @@ async fn list(connection: &Connection) -> Value {
     }
     match connection.list_tools().await {
         Ok(listing) => {
-            let names = listing.tools.iter().filter_map(|tool| serde_json::from_str::<Named>(tool.get()).ok());
+            let names = listing
+                .tools
+                .iter()
+                .filter_map(|tool| serde_json::from_str::<Named>(tool.get()).ok());
             let names: Vec<String> = names.map(|tool| tool.name).collect();
-            let (count, shown) = (names.len(), names.into_iter().take(1000).collect::<Vec<_>>());
+            let (count, shown) = (
+                names.len(),
+                names.into_iter().take(1000).collect::<Vec<_>>(),
+            );
             json!({ "ok": true, "tool_count": count, "tools": shown, "problems": listing.problems })
         }
         Err(error) => {
@@ -250,7 +295,9 @@ async fn list(connection: &Connection) -> Value {
                 ListError::Closed(_) => "closed",
                 ListError::Timeout { .. } => "timeout",
                 ListError::Rpc { .. } => "rpc_error",
-                ListError::Http { status: 401 | 403, .. } => "auth_required",
+                ListError::Http {
+                    status: 401 | 403, ..
+                } => "auth_required",
                 ListError::Http { .. } => "http_error",
                 ListError::Malformed { .. } => "bad_result",
             };
@@ -263,20 +310,29 @@ async fn call(connection: Connection, step: Value) -> Value {
     let begun = Instant::now();
     let arguments = match (step["args_json"].as_str(), step["args_big"].as_u64()) {
         (Some(text), _) => text.to_owned(),
-        (None, Some(count)) => json!({ "text": "A".repeat(usize::try_from(count).unwrap_or_default()) }).to_string(),
+        (None, Some(count)) => {
+            json!({ "text": "A".repeat(usize::try_from(count).unwrap_or_default()) }).to_string()
+        }
         (None, None) => step["args"].to_string(),
     };
-    let options = CallOptions { deadline: duration(&step["timeout"]), ..CallOptions::default() };
+    let options = CallOptions {
+        deadline: duration(&step["timeout"]),
+        ..CallOptions::default()
+    };
     let outcome = match RawValue::from_string(arguments) {
         Ok(arguments) => {
             let tool = step["tool"].as_str().unwrap_or_default();
             connection.call_tool(tool, &arguments, options).await
         }
-        Err(error) => Err(CallError::NotSent(format!("`args_json` is not JSON: {error}"))),
+        Err(error) => Err(CallError::NotSent(format!(
+            "`args_json` is not JSON: {error}"
+        ))),
     };
     let mut shown = match outcome {
         Ok(result) => shown_result(&result),
-        Err(error) => json!({ "ok": false, "error_kind": call_kind(&error), "error": error.to_string() }),
+        Err(error) => {
+            json!({ "ok": false, "error_kind": call_kind(&error), "error": error.to_string() })
+        }
     };
     shown["t"] = seconds(begun.elapsed());
     shown
@@ -286,7 +342,9 @@ fn call_kind(error: &CallError) -> &'static str {
     match error {
         CallError::NotSent(_) | CallError::Closed(_) => "closed",
         CallError::Rpc { .. } => "rpc_error",
-        CallError::Http { status: 401 | 403, .. } => "auth_required",
+        CallError::Http {
+            status: 401 | 403, ..
+        } => "auth_required",
         CallError::Http { .. } => "http_error",
         CallError::Deadline { .. } => "timeout",
         CallError::Cancelled => "refused",
@@ -308,11 +366,16 @@ struct Shown {
 fn shown_result(result: &RawValue) -> Value {
     let shown: Shown = match serde_json::from_str(result.get()) {
         Ok(shown) => shown,
-        Err(error) => return json!({ "ok": false, "error_kind": "bad_result", "error": error.to_string() }),
+        Err(error) => {
+            return json!({ "ok": false, "error_kind": "bad_result", "error": error.to_string() });
+        }
     };
     let content = shown.content.unwrap_or_default();
     let texts = content.iter().filter(|block| block["type"] == "text");
-    let text = texts.map(|block| block["text"].as_str().unwrap_or_default()).collect::<Vec<_>>().join("\n");
+    let text = texts
+        .map(|block| block["text"].as_str().unwrap_or_default())
+        .collect::<Vec<_>>()
+        .join("\n");
     let length = text.chars().count();
     let kinds: Vec<&Value> = content.iter().map(|block| &block["type"]).collect();
     json!({
@@ -329,15 +392,26 @@ fn shown_result(result: &RawValue) -> Value {
 /// Whether the server runs in a process group of its own.
 fn own_group(case: &Value) -> Result<bool, Failure> {
     let log = std::fs::read_to_string(case["log"].as_str().ok_or("the case has no `log`")?)?;
-    let events = log.lines().filter_map(|line| serde_json::from_str::<Value>(line).ok());
-    let start = events.filter(|event| event["event"] == "start").last().ok_or("the server has not started")?;
+    let mut events = log
+        .lines()
+        .filter_map(|line| serde_json::from_str::<Value>(line).ok());
+    let started = events
+        .rfind(|event| event["event"] == "start")
+        .ok_or("the server has not started")?;
     let stat = std::fs::read_to_string("/proc/self/stat")?;
-    let ours: i64 = stat.rsplit(')').next().and_then(|rest| rest.split_whitespace().nth(2)).ok_or("no group")?.parse()?;
-    Ok(start["pgid"].as_i64() != Some(ours))
+    let ours: i64 = stat
+        .rsplit(')')
+        .next()
+        .and_then(|rest| rest.split_whitespace().nth(2))
+        .ok_or("no group")?
+        .parse()?;
+    Ok(started["pgid"].as_i64() != Some(ours))
 }
 
 fn duration(value: &Value) -> Option<Duration> {
-    value.as_f64().and_then(|seconds| Duration::try_from_secs_f64(seconds).ok())
+    value
+        .as_f64()
+        .and_then(|seconds| Duration::try_from_secs_f64(seconds).ok())
 }
 
 fn seconds(duration: Duration) -> Value {

@@ -25,7 +25,13 @@ pub(super) struct Facts {
 
 impl Facts {
     pub(super) fn of(answer: &Response, had_session: bool) -> Self {
-        let header = |name| answer.headers().get(name).and_then(|value| value.to_str().ok()).unwrap_or_default();
+        let header = |name| {
+            answer
+                .headers()
+                .get(name)
+                .and_then(|value| value.to_str().ok())
+                .unwrap_or_default()
+        };
         Self {
             status: answer.status(),
             content_type: header(CONTENT_TYPE).to_ascii_lowercase(),
@@ -49,8 +55,13 @@ impl Facts {
         if self.had_session && self.lost_session(text) {
             return Some(Failure::SessionLost(self.words(text)));
         }
-        let readable = is_rpc || (looks_json && self.status.is_success() && self.content_type.contains("json"));
-        if readable { None } else { Some(Failure::Http(self.words(text))) }
+        let readable = is_rpc
+            || (looks_json && self.status.is_success() && self.content_type.contains("json"));
+        if readable {
+            None
+        } else {
+            Some(Failure::Http(self.words(text)))
+        }
     }
 
     /// 404 by the specification; some servers say 400 and name the session in words.
@@ -63,19 +74,42 @@ impl Facts {
         self.status == StatusCode::BAD_REQUEST
             && !about_arguments
             && text.contains("session")
-            && ["not found", "invalid", "expired", "unknown", "terminated", "no valid", "missing", "not exist"]
-                .iter()
-                .any(|word| text.contains(word))
+            && [
+                "not found",
+                "invalid",
+                "expired",
+                "unknown",
+                "terminated",
+                "no valid",
+                "missing",
+                "not exist",
+            ]
+            .iter()
+            .any(|word| text.contains(word))
     }
 
     fn words(&self, text: &[u8]) -> HttpAnswer {
-        let kind = if self.content_type.is_empty() { "no content type" } else { &self.content_type };
-        let said = if text.is_empty() { "an empty body".to_owned() } else { excerpt(text, WORDS) };
+        let kind = if self.content_type.is_empty() {
+            "no content type"
+        } else {
+            &self.content_type
+        };
+        let said = if text.is_empty() {
+            "an empty body".to_owned()
+        } else {
+            excerpt(text, WORDS)
+        };
         let metadata = self.challenge.as_deref().and_then(resource_metadata);
-        let hint = metadata.map(|url| format!(" (resource_metadata: {url})")).unwrap_or_default();
+        let hint = metadata
+            .map(|url| format!(" (resource_metadata: {url})"))
+            .unwrap_or_default();
         HttpAnswer {
             status: self.status.as_u16(),
-            message: format!("HTTP {} with {}: {said}{hint}", self.status, excerpt(kind.as_bytes(), 60)),
+            message: format!(
+                "HTTP {} with {}: {said}{hint}",
+                self.status,
+                excerpt(kind.as_bytes(), 60)
+            ),
             body: String::from_utf8_lossy(&text[..text.len().min(BODY)]).into_owned(),
             redirect: false,
         }
@@ -85,7 +119,11 @@ impl Facts {
 /// The `resource_metadata` parameter of a challenge (RFC 9728, section 5.1).
 fn resource_metadata(challenge: &str) -> Option<String> {
     let at = challenge.to_ascii_lowercase().find("resource_metadata")?;
-    let value = challenge.get(at + "resource_metadata".len()..)?.trim_start().strip_prefix('=')?.trim_start();
+    let value = challenge
+        .get(at + "resource_metadata".len()..)?
+        .trim_start()
+        .strip_prefix('=')?
+        .trim_start();
     let value = match value.strip_prefix('"') {
         Some(quoted) => quoted.split('"').next()?,
         None => value.split([',', ' ']).next()?,
@@ -99,9 +137,16 @@ mod tests {
 
     #[test]
     fn challenges_name_their_metadata() {
-        let quoted = r#"Bearer error="invalid_token", resource_metadata="https://a.example/x", scope="y""#;
-        assert_eq!(resource_metadata(quoted).as_deref(), Some("https://a.example/x"));
-        assert_eq!(resource_metadata("Bearer Resource_Metadata=https://b.example, a=b").as_deref(), Some("https://b.example"));
+        let quoted =
+            r#"Bearer error="invalid_token", resource_metadata="https://a.example/x", scope="y""#;
+        assert_eq!(
+            resource_metadata(quoted).as_deref(),
+            Some("https://a.example/x")
+        );
+        assert_eq!(
+            resource_metadata("Bearer Resource_Metadata=https://b.example, a=b").as_deref(),
+            Some("https://b.example")
+        );
         assert_eq!(resource_metadata("Basic realm=x"), None);
     }
 }

@@ -25,7 +25,10 @@ pub(super) struct Withdrawn;
 
 impl TicketBody {
     pub(super) fn new(bytes: Bytes, ticket: Arc<Ticket>) -> Self {
-        Self { bytes: Some(bytes), ticket }
+        Self {
+            bytes: Some(bytes),
+            ticket,
+        }
     }
 }
 
@@ -33,9 +36,18 @@ impl Body for TicketBody {
     type Data = Bytes;
     type Error = Withdrawn;
 
-    fn poll_frame(mut self: Pin<&mut Self>, _: &mut Context<'_>) -> Poll<Option<Result<Frame<Bytes>, Withdrawn>>> {
-        let Some(bytes) = self.bytes.take() else { return Poll::Ready(None) };
-        if self.ticket.begin() { Poll::Ready(Some(Ok(Frame::data(bytes)))) } else { Poll::Ready(Some(Err(Withdrawn))) }
+    fn poll_frame(
+        mut self: Pin<&mut Self>,
+        _: &mut Context<'_>,
+    ) -> Poll<Option<Result<Frame<Bytes>, Withdrawn>>> {
+        let Some(bytes) = self.bytes.take() else {
+            return Poll::Ready(None);
+        };
+        if self.ticket.begin() {
+            Poll::Ready(Some(Ok(Frame::data(bytes))))
+        } else {
+            Poll::Ready(Some(Err(Withdrawn)))
+        }
     }
 
     fn is_end_stream(&self) -> bool {

@@ -41,7 +41,11 @@ pub(crate) struct Clients {
 
 impl Clients {
     pub(crate) fn new(agent: &str) -> Self {
-        Self { agent: agent.into(), direct: Arc::default(), proxied: Arc::default() }
+        Self {
+            agent: agent.into(),
+            direct: Arc::default(),
+            proxied: Arc::default(),
+        }
     }
 
     pub(super) fn client_for(&self, url: &Url) -> Result<reqwest::Client, BadHttpSpec> {
@@ -50,12 +54,16 @@ impl Clients {
         }
         let local = is_loopback(url);
         let slot = if local { &self.direct } else { &self.proxied };
-        slot.get_or_init(|| self.build(local)).clone().map_err(BadHttpSpec::Client)
+        slot.get_or_init(|| self.build(local))
+            .clone()
+            .map_err(BadHttpSpec::Client)
     }
 
     fn build(&self, local: bool) -> Result<reqwest::Client, String> {
         // Only the first call in a process installs one, and every crate here wants the same.
-        rustls::crypto::ring::default_provider().install_default().ok();
+        rustls::crypto::ring::default_provider()
+            .install_default()
+            .ok();
         let builder = reqwest::Client::builder()
             .user_agent(self.agent.as_ref())
             .redirect(reqwest::redirect::Policy::none())
@@ -82,8 +90,10 @@ fn is_loopback(url: &Url) -> bool {
 pub(super) fn headers(spec: &HttpSpec) -> Result<HeaderMap, BadHttpSpec> {
     let mut headers = HeaderMap::new();
     for (name, value) in &spec.headers {
-        let parsed = HeaderName::from_bytes(name.as_bytes()).map_err(|_| BadHttpSpec::Name(name.clone()))?;
-        let mut value = HeaderValue::from_str(value).map_err(|_| BadHttpSpec::Value(name.clone()))?;
+        let parsed =
+            HeaderName::from_bytes(name.as_bytes()).map_err(|_| BadHttpSpec::Name(name.clone()))?;
+        let mut value =
+            HeaderValue::from_str(value).map_err(|_| BadHttpSpec::Value(name.clone()))?;
         value.set_sensitive(true);
         headers.append(parsed, value);
     }
@@ -114,7 +124,11 @@ mod tests {
             ("https://localhost.example.com/x", false),
             ("http://10.0.0.1/", false),
         ] {
-            assert_eq!(is_loopback(&Url::parse(address).unwrap()), local, "{address}");
+            assert_eq!(
+                is_loopback(&Url::parse(address).unwrap()),
+                local,
+                "{address}"
+            );
         }
     }
 }

@@ -31,15 +31,28 @@ const RETRY_RANGE: (Duration, Duration) = (Duration::from_millis(50), Duration::
 const FRUITLESS: u32 = 5;
 
 /// Carries one message, and reports how a request ended unless its answer did.
-pub(super) async fn run(wire: Arc<Wire>, Outgoing { body, purpose, ticket }: Outgoing) {
+pub(super) async fn run(
+    wire: Arc<Wire>,
+    Outgoing {
+        body,
+        purpose,
+        ticket,
+    }: Outgoing,
+) {
     match purpose {
         Purpose::Request(head) => {
-            let exchange = Exchange { wire: &wire, head: &head };
+            let exchange = Exchange {
+                wire: &wire,
+                head: &head,
+            };
             let failure = tokio::select! {
                 failure = exchange.run(&body, &ticket) => failure,
                 () = ticket.until_abandoned() => return,
             };
-            wire.inbox.receive(LinkEvent::Failed { request: head.id, failure });
+            wire.inbox.receive(LinkEvent::Failed {
+                request: head.id,
+                failure,
+            });
         }
         Purpose::Notification(method) => post_aside(&wire, Some(method), &body, &ticket).await,
         Purpose::Reply => post_aside(&wire, None, &body, &ticket).await,
@@ -53,16 +66,25 @@ async fn post_aside(wire: &Wire, method: Option<&'static str>, body: &Bytes, tic
     if let Some(method) = method.filter(|_| wire.is_modern()) {
         headers.extend(mirror::method_header(method));
     }
-    match wire.send(Method::POST, headers, Some(Load { body, ticket })).await {
+    match wire
+        .send(Method::POST, headers, Some(Load { body, ticket }))
+        .await
+    {
         Ok(answer) if answer.status().is_success() => {
             // Read to its end, so that the connection can be used again.
             let _ = tokio::time::timeout(EPILOGUE, whole(answer, 4096)).await;
         }
         Ok(answer) => {
             let what = method.unwrap_or("an answer of ours");
-            wire.inbox.receive(LinkEvent::Noise(format!("{what} was answered with HTTP {}", answer.status())));
+            wire.inbox.receive(LinkEvent::Noise(format!(
+                "{what} was answered with HTTP {}",
+                answer.status()
+            )));
         }
-        Err(failure) => wire.inbox.receive(LinkEvent::Noise(format!("{} was lost: {failure:?}", method.unwrap_or("a reply")))),
+        Err(failure) => wire.inbox.receive(LinkEvent::Noise(format!(
+            "{} was lost: {failure:?}",
+            method.unwrap_or("a reply")
+        ))),
     }
 }
 
@@ -90,7 +112,11 @@ impl Exchange<'_> {
     async fn run(&self, body: &Bytes, ticket: &Arc<Ticket>) -> Failure {
         let headers = self.headers();
         let had_session = headers.contains_key(&SESSION);
-        let answer = match self.wire.send(Method::POST, headers, Some(Load { body, ticket })).await {
+        let answer = match self
+            .wire
+            .send(Method::POST, headers, Some(Load { body, ticket }))
+            .await
+        {
             Ok(answer) => answer,
             Err(failure) => return failure,
         };
@@ -107,10 +133,15 @@ impl Exchange<'_> {
                 None => self.deliver(text),
             },
             Err(Cut::TooLarge(head)) => {
-                let reason = format!("the answer is larger than the limit of {} bytes (frame_bytes)", self.wire.limits.bytes);
+                let reason = format!(
+                    "the answer is larger than the limit of {} bytes (frame_bytes)",
+                    self.wire.limits.bytes
+                );
                 self.unusable(Unusable::of(&head, reason))
             }
-            Err(Cut::Broke(why)) => Failure::Closed(format!("the connection broke within the answer: {why}")),
+            Err(Cut::Broke(why)) => {
+                Failure::Closed(format!("the connection broke within the answer: {why}"))
+            }
         }
     }
 
@@ -119,13 +150,18 @@ impl Exchange<'_> {
         if self.head.method == "server/discover" {
             Wire::probing(&mut headers);
         }
-        if self.head.method == "server/discover" || self.wire.is_modern() && self.head.method != "initialize" {
+        if self.head.method == "server/discover"
+            || self.wire.is_modern() && self.head.method != "initialize"
+        {
             headers.extend(mirror::method_header(self.head.method));
             if let Some(name) = &self.head.name {
                 headers.extend(mirror::name_header(name));
             }
             for (name, value) in &self.head.mirrored {
-                let parsed = (HeaderName::from_bytes(name.as_bytes()), HeaderValue::from_str(value));
+                let parsed = (
+                    HeaderName::from_bytes(name.as_bytes()),
+                    HeaderValue::from_str(value),
+                );
                 if let (Ok(name), Ok(value)) = parsed {
                     headers.insert(name, value);
                 }
@@ -149,7 +185,10 @@ impl Exchange<'_> {
 
     fn unusable(&self, what: Unusable) -> Failure {
         let failure = Failure::Malformed(what.reason.clone());
-        self.wire.inbox.receive(LinkEvent::Unusable { what, of: Some(self.head.id) });
+        self.wire.inbox.receive(LinkEvent::Unusable {
+            what,
+            of: Some(self.head.id),
+        });
         failure
     }
 
@@ -164,12 +203,16 @@ impl Exchange<'_> {
                 Stream::Ended => "the server ended the stream before the answer".to_owned(),
                 Stream::Broke(why) => format!("the stream broke before the answer: {why}"),
             };
-            let Some(last_event) = position.last_event.as_deref() else { return Failure::Closed(why) };
+            let Some(last_event) = position.last_event.as_deref() else {
+                return Failure::Closed(why);
+            };
             stream = loop {
                 tokio::time::sleep(position.retry.unwrap_or(RETRY)).await;
                 match self.take_up(last_event).await {
                     Some(answer) => break Some(answer),
-                    None if fruitless == FRUITLESS => return Failure::Closed(format!("{why}, and cannot be taken up again")),
+                    None if fruitless == FRUITLESS => {
+                        return Failure::Closed(format!("{why}, and cannot be taken up again"));
+                    }
                     None => fruitless += 1,
                 }
             };
@@ -181,7 +224,9 @@ impl Exchange<'_> {
         let mut headers = self.wire.get_headers();
         headers.insert(LAST_EVENT, HeaderValue::from_str(last_event).ok()?);
         let answer = self.wire.send(Method::GET, headers, None).await.ok()?;
-        answer::Facts::of(&answer, false).is_event_stream().then_some(answer)
+        answer::Facts::of(&answer, false)
+            .is_event_stream()
+            .then_some(answer)
     }
 
     async fn read(&self, mut answer: Response, position: &mut Position) -> Stream {
@@ -243,7 +288,10 @@ pub(super) fn message_of(event: SseEvent, wire: &Wire, of: Option<u64>) -> Optio
     let usual = event.kind.is_empty() || event.kind == "message";
     if !usual && memchr::memmem::find(&event.data, b"\"jsonrpc\"").is_none() {
         let words = crate::text::excerpt(&event.data, 200);
-        return Some(LinkEvent::Noise(format!("event `{}`: {words}", crate::text::excerpt(event.kind.as_bytes(), 40))));
+        return Some(LinkEvent::Noise(format!(
+            "event `{}`: {words}",
+            crate::text::excerpt(event.kind.as_bytes(), 40)
+        )));
     }
     Some(match check(event.data, wire.limits) {
         Ok(text) => {
@@ -258,7 +306,10 @@ pub(super) fn message_of(event: SseEvent, wire: &Wire, of: Option<u64>) -> Optio
 
 /// Without byte-order mark and white space around it.
 pub(super) fn strip(text: &[u8]) -> &[u8] {
-    text.trim_ascii().strip_prefix(b"\xef\xbb\xbf").unwrap_or(text).trim_ascii()
+    text.trim_ascii()
+        .strip_prefix(b"\xef\xbb\xbf")
+        .unwrap_or(text)
+        .trim_ascii()
 }
 
 /// Why a body did not arrive whole.
@@ -269,7 +320,9 @@ enum Cut {
 
 async fn whole(mut answer: Response, limit: usize) -> Result<Bytes, Cut> {
     let broke = |error: reqwest::Error| Cut::Broke(deepest(&error.without_url()));
-    let Some(first) = answer.chunk().await.map_err(broke)? else { return Ok(Bytes::new()) };
+    let Some(first) = answer.chunk().await.map_err(broke)? else {
+        return Ok(Bytes::new());
+    };
     let mut rest: Option<BytesMut> = None;
     while let Some(chunk) = answer.chunk().await.map_err(broke)? {
         let all = rest.get_or_insert_with(|| BytesMut::from(&first[..]));

@@ -46,10 +46,15 @@ enum Heard {
 
 async fn once(wire: &Wire, last_event: &mut Option<String>) -> Heard {
     let mut headers = wire.get_headers();
-    if let Some(id) = last_event.as_deref().and_then(|id| HeaderValue::from_str(id).ok()) {
+    if let Some(id) = last_event
+        .as_deref()
+        .and_then(|id| HeaderValue::from_str(id).ok())
+    {
         headers.insert(LAST_EVENT, id);
     }
-    let Ok(mut answer) = wire.send(Method::GET, headers, None).await else { return Heard::Nothing };
+    let Ok(mut answer) = wire.send(Method::GET, headers, None).await else {
+        return Heard::Nothing;
+    };
     if !Facts::of(&answer, false).is_event_stream() {
         return Heard::NotOffered;
     }
@@ -68,7 +73,9 @@ async fn once(wire: &Wire, last_event: &mut Option<String>) -> Heard {
                         wire.inbox.receive(message);
                     }
                 }
-                SseItem::Unusable(what) => wire.inbox.receive(LinkEvent::Unusable { what, of: None }),
+                SseItem::Unusable(what) => {
+                    wire.inbox.receive(LinkEvent::Unusable { what, of: None })
+                }
             }
         }
     }

@@ -52,7 +52,11 @@ impl Wire {
         limits: FrameLimits,
         inbox: Arc<dyn Inbox>,
     ) -> Result<Self, BadHttpSpec> {
-        let state = State { endpoint: spec.url.clone(), session: None, agreed: None };
+        let state = State {
+            endpoint: spec.url.clone(),
+            session: None,
+            agreed: None,
+        };
         Ok(Self {
             client: clients.client_for(&spec.url)?,
             configured: headers(spec)?,
@@ -88,7 +92,10 @@ impl Wire {
     /// The headers of a POST for `method`.
     pub(super) fn post_headers(&self, method: Option<&str>) -> HeaderMap {
         let mut headers = self.get_headers();
-        headers.insert(ACCEPT, HeaderValue::from_static("application/json, text/event-stream"));
+        headers.insert(
+            ACCEPT,
+            HeaderValue::from_static("application/json, text/event-stream"),
+        );
         headers.insert(CONTENT_TYPE, HeaderValue::from_static("application/json"));
         if method == Some("initialize") {
             headers.remove(&SESSION);
@@ -104,14 +111,21 @@ impl Wire {
         if let Some(session) = &state.session {
             headers.insert(SESSION, session.clone());
         }
-        if let Some(version) = state.agreed.as_ref().and_then(|agreed| HeaderValue::from_str(&agreed.version).ok()) {
+        if let Some(version) = state
+            .agreed
+            .as_ref()
+            .and_then(|agreed| HeaderValue::from_str(&agreed.version).ok())
+        {
             headers.insert(VERSION, version);
         }
         headers
     }
 
     pub(super) fn is_modern(&self) -> bool {
-        self.state().agreed.as_ref().is_some_and(|agreed| agreed.era == Era::Modern)
+        self.state()
+            .agreed
+            .as_ref()
+            .is_some_and(|agreed| agreed.era == Era::Modern)
     }
 
     /// Sends one request and follows it within the origin.
@@ -123,11 +137,17 @@ impl Wire {
     ) -> Result<Response, Failure> {
         let mut url = self.state().endpoint.clone();
         for hop in 0..=REDIRECTS {
-            let mut request = self.client.request(method.clone(), url.clone()).headers(headers.clone());
+            let mut request = self
+                .client
+                .request(method.clone(), url.clone())
+                .headers(headers.clone());
             if let Some(Load { body, ticket }) = &load {
                 // After a redirect the server has said itself that it did nothing with the first.
                 request = if hop == 0 {
-                    request.body(reqwest::Body::wrap(TicketBody::new((*body).clone(), (*ticket).clone())))
+                    request.body(reqwest::Body::wrap(TicketBody::new(
+                        (*body).clone(),
+                        (*ticket).clone(),
+                    )))
                 } else {
                     request.body((*body).clone())
                 };
@@ -141,7 +161,10 @@ impl Wire {
                 Some(next) => url = next,
             }
         }
-        Err(refused(StatusCode::TEMPORARY_REDIRECT, format!("the server redirects more than {REDIRECTS} times")))
+        Err(refused(
+            StatusCode::TEMPORARY_REDIRECT,
+            format!("the server redirects more than {REDIRECTS} times"),
+        ))
     }
 
     /// Where an answer sends us, within the origin.
@@ -150,8 +173,15 @@ impl Wire {
         if !status.is_redirection() || status == StatusCode::NOT_MODIFIED {
             return Ok(None);
         }
-        let Some(to) = answer.headers().get(LOCATION).and_then(|to| from.join(to.to_str().ok()?).ok()) else {
-            return Err(refused(status, format!("HTTP {status} without a usable `Location`")));
+        let Some(to) = answer
+            .headers()
+            .get(LOCATION)
+            .and_then(|to| from.join(to.to_str().ok()?).ok())
+        else {
+            return Err(refused(
+                status,
+                format!("HTTP {status} without a usable `Location`"),
+            ));
         };
         if to.origin() != from.origin() {
             let place = to.origin().ascii_serialization();
@@ -169,7 +199,9 @@ impl Wire {
                 Ok(Some(to))
             }
             _ => {
-                let text = format!("HTTP {status} to {to} would lose the request's body; configure that address instead");
+                let text = format!(
+                    "HTTP {status} to {to} would lose the request's body; configure that address instead"
+                );
                 Err(refused(status, text))
             }
         }
@@ -189,7 +221,12 @@ impl Wire {
 }
 
 fn refused(status: StatusCode, message: String) -> Failure {
-    Failure::Http(HttpAnswer { status: status.as_u16(), message, redirect: true, ..HttpAnswer::default() })
+    Failure::Http(HttpAnswer {
+        status: status.as_u16(),
+        message,
+        redirect: true,
+        ..HttpAnswer::default()
+    })
 }
 
 /// A request that got no answer.
@@ -199,6 +236,8 @@ pub(super) fn failed(error: reqwest::Error, url: &Url, nothing_left: bool) -> Fa
     if nothing_left {
         Failure::NotSent(format!("cannot reach {place}: {cause}"))
     } else {
-        Failure::Closed(format!("{place} ended the connection without an answer: {cause}"))
+        Failure::Closed(format!(
+            "{place} ended the connection without an answer: {cause}"
+        ))
     }
 }
