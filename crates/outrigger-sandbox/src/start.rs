@@ -159,3 +159,29 @@ async fn watch_directly(mut process: tokio::process::Child, group: Group, mut wa
     watcher.exited(report).await;
     watcher.gone(0);
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[tokio::test]
+    async fn an_exit_is_held_back_for_the_last_words() {
+        let (exit, seen) = watch::channel(None);
+        let (gone, _) = watch::channel(None);
+        let (drained, last_words) = oneshot::channel();
+        let mut watcher = Watcher {
+            #[cfg(target_os = "linux")]
+            pid: Arc::default(),
+            exit,
+            gone,
+            last_words,
+        };
+        let publishing = watcher.exited(ExitReport::exited(0));
+        tokio::pin!(publishing);
+        let early = tokio::time::timeout(Duration::ZERO, &mut publishing).await;
+        assert!(early.is_err() && seen.borrow().is_none());
+        drop(drained);
+        publishing.await;
+        assert!(seen.borrow().is_some());
+    }
+}
