@@ -7,9 +7,12 @@ use rusqlite::ErrorCode;
 
 use crate::Misplaced;
 
-/// Why the journal could not be used; every variant names the file.
+/// Why the journal could not be used; every variant that has a file names it.
 #[derive(Debug, Clone, thiserror::Error)]
 pub enum JournalError {
+    /// The run is only watched, see [`crate::Run::unrecorded`].
+    #[error("this run is not recorded, so nothing in it can be made durable")]
+    NotRecorded,
     /// The folder or file cannot be made, opened, read or written.
     #[error("the journal `{}` cannot be used: {reason}", path.display())]
     Unusable {

@@ -223,3 +223,6 @@ impl Shared {
         }
     }
 }
+
+#[cfg(test)]
+mod tests;

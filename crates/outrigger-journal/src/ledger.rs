@@ -305,3 +305,40 @@ fn change_call(connection: &Connection, entry: &Entry) -> Result<(), LedgerError
 fn int(count: u64) -> i64 {
     i64::try_from(count).unwrap_or(i64::MAX)
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::schema::{PATIENCE, open_writer};
+
+    #[test]
+    fn a_taken_name_is_told_and_changes_nothing() {
+        let folder = tempfile::tempdir().unwrap();
+        let connection = open_writer(&folder.path().join("journal.db"), PATIENCE).unwrap();
+        let text = String::new;
+        let start = Start {
+            command: text(),
+            question: None,
+            model: None,
+            workspace: text(),
+            version: text(),
+        };
+        let at = crate::run::now();
+        let begin_as = |digits| {
+            let run = NewRun {
+                name: &RunId::new(at, digits),
+                host: "",
+                at,
+                start: &start,
+                body: "{}",
+            };
+            begin(&connection, &run).unwrap()
+        };
+        assert_eq!(begin_as(1), Some(1));
+        assert_eq!(begin_as(1), None);
+        assert_eq!(begin_as(2), Some(2));
+        let count = |sql| connection.query_row(sql, [], |row| row.get::<_, i64>(0));
+        assert_eq!(count("SELECT count(*) FROM runs"), Ok(2));
+        assert_eq!(count("SELECT count(*) FROM events"), Ok(2));
+    }
+}

@@ -4,7 +4,8 @@
 //! alphabet, at any alignment), percent-encoded, JSON-escaped, or up to three of the last two
 //! around each other, and puts `[redacted]` in their place. It knows values, not patterns: it does
 //! not guess what looks like a secret. Not found: base64 of an already encoded value or broken over
-//! lines, compression, encryption, hashes, a value sent in pieces.
+//! lines, an unusual escaping right after a stray `%` or backslash, compression, encryption, hashes,
+//! a value sent in pieces.
 
 use std::borrow::Cow;
 use std::collections::HashSet;

@@ -1,11 +1,14 @@
 //! One run being recorded: redaction, order, observers, then the writer's queue.
 
+mod watched;
+
 use std::fmt;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use jiff::Timestamp;
 use tokio::sync::oneshot;
 
+use self::watched::Watched;
 use crate::journal::Shared;
 use crate::ledger::{Change, Start};
 use crate::order::Order;
@@ -40,8 +43,12 @@ pub struct RunOptions {
 ///
 /// What is on disk of it is at all times a beginning of what was recorded, without gaps.
 #[derive(Clone)]
-pub struct Run {
-    inner: Arc<Inner>,
+pub struct Run(Kind);
+
+#[derive(Clone)]
+enum Kind {
+    Recorded(Arc<Inner>),
+    Watched(Arc<Watched>),
 }
 
 struct Inner {
@@ -116,21 +123,28 @@ impl Run {
             order: Order::default(),
         });
         let recording = Arc::new(Recording::new(key));
-        Ok(Self {
-            inner: Arc::new(Inner {
-                id,
-                shared,
-                recording,
-                observers,
-                redactor,
-                state,
-            }),
-        })
+        Ok(Self(Kind::Recorded(Arc::new(Inner {
+            id,
+            shared,
+            recording,
+            observers,
+            redactor,
+            state,
+        }))))
+    }
+
+    /// A run that is watched and not recorded, for whoever only looks. Nothing in it can be made
+    /// durable, so nothing that needs to be can happen in it.
+    pub fn unrecorded(options: RunOptions) -> Self {
+        Self(Kind::Watched(Arc::new(Watched::new(options))))
     }
 
     /// Its name.
     pub fn id(&self) -> &RunId {
-        &self.inner.id
+        match &self.0 {
+            Kind::Recorded(inner) => &inner.id,
+            Kind::Watched(watched) => watched.id(),
+        }
     }
 
     /// Records an event without waiting for the disk. A failure does not stop the run: it is kept
@@ -140,7 +154,10 @@ impl Run {
     /// observed. Calls without an end when the run ends are given one before it: unknown where an
     /// intent was written, not sent otherwise.
     pub fn record(&self, event: Event) {
-        let inner = &*self.inner;
+        let inner = match &self.0 {
+            Kind::Recorded(inner) => inner,
+            Kind::Watched(watched) => return watched.show(event),
+        };
         let taken = inner.prepare(event).and_then(|prepared| {
             let room = inner.shared.meter.reserve(prepared.size);
             if !room {
@@ -161,7 +178,10 @@ impl Run {
     /// After an error it is not known to be there: it is tried again with the next durable event,
     /// unless it was refused. Dropping the future does not take the event back.
     pub async fn record_durable(&self, event: Event) -> Result<(), JournalError> {
-        let inner = &*self.inner;
+        let inner = match &self.0 {
+            Kind::Recorded(inner) => inner,
+            Kind::Watched(_) => return Err(JournalError::NotRecorded),
+        };
         let recorded = inner.record_durable(event).await;
         if let Err(error) = &recorded {
             inner.recording.note(error);
@@ -171,17 +191,17 @@ impl Run {
 
     /// The first failure to record, if there was one.
     pub fn trouble(&self) -> Option<String> {
-        self.inner
-            .recording
-            .trouble()
-            .map(|error| error.to_string())
+        match &self.0 {
+            Kind::Recorded(inner) => inner.recording.trouble().map(|error| error.to_string()),
+            Kind::Watched(_) => None,
+        }
     }
 }
 
 impl fmt::Debug for Run {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Run")
-            .field("id", &self.inner.id)
+            .field("id", self.id())
             .finish_non_exhaustive()
     }
 }

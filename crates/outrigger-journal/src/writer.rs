@@ -53,15 +53,20 @@ pub(crate) struct Line {
 /// What writer and recorder share about one run.
 pub(crate) struct Recording {
     key: i64,
+    /// The recorder queues nothing more.
     broken: AtomicBool,
+    /// The writer stores nothing more, not even what is queued.
+    refused: AtomicBool,
     trouble: Mutex<Option<JournalError>>,
 }
 
 impl Recording {
     pub(crate) fn new(key: i64) -> Self {
+        let (broken, refused) = (AtomicBool::new(false), AtomicBool::new(false));
         Self {
             key,
-            broken: AtomicBool::new(false),
+            broken,
+            refused,
             trouble: Mutex::default(),
         }
     }
@@ -75,7 +80,7 @@ impl Recording {
             .get_or_insert_with(|| error.clone());
     }
 
-    /// Nothing more of this run is stored.
+    /// Nothing after what is queued is stored of this run.
     pub(crate) fn break_off(&self, error: &JournalError) {
         self.note(error);
         self.broken.store(true, Ordering::SeqCst);
@@ -83,6 +88,15 @@ impl Recording {
 
     pub(crate) fn is_broken(&self) -> bool {
         self.broken.load(Ordering::SeqCst)
+    }
+
+    fn refuse(&self, error: &JournalError) {
+        self.refused.store(true, Ordering::SeqCst);
+        self.break_off(error);
+    }
+
+    fn is_refused(&self) -> bool {
+        self.refused.load(Ordering::SeqCst)
     }
 
     pub(crate) fn trouble(&self) -> Option<JournalError> {
@@ -207,7 +221,7 @@ impl Writer {
                 pending.push(Pending::Begin(begin));
                 true
             }
-            Command::Line(mut line) if line.recording.is_broken() => {
+            Command::Line(mut line) if line.recording.is_refused() => {
                 self.drop_line(&mut line);
                 false
             }
@@ -288,12 +302,12 @@ impl Writer {
         match pending.remove(index) {
             Pending::Begin(begin) => answer(begin.answer, Err(error.clone())),
             Pending::Line(mut line) => {
-                line.recording.break_off(error);
+                line.recording.refuse(error);
                 self.drop_line(&mut line);
             }
         }
         pending.retain_mut(|entry| match entry {
-            Pending::Line(line) if line.recording.is_broken() => {
+            Pending::Line(line) if line.recording.is_refused() => {
                 self.drop_line(line);
                 false
             }
