@@ -1,1 +1,45 @@
-fn main() {}
+//! The project's own chores, run as `cargo xtask CHORE`: install what tests need, run them, check
+//! what the house wants checked, run the suites over a folder of shared cases.
+
+#![allow(
+    clippy::disallowed_methods,
+    clippy::print_stderr,
+    reason = "chores start programs, read the environment and talk"
+)]
+
+mod check;
+mod servers;
+mod shared;
+mod steps;
+
+use std::process::ExitCode;
+
+const USAGE: &str = "\
+cargo xtask CHORE
+  test [ARG...]   install the servers that tests need, then run all tests (ARGs go to `cargo test`)
+  check           formatting, lints, documentation, dependencies
+  servers         only install the servers
+  shared          the suites over the shared cases (OUTRIGGER_SHARED, default ../shared)";
+
+fn main() -> ExitCode {
+    let mut words = std::env::args().skip(1);
+    let chore = words.next().unwrap_or_default();
+    let rest: Vec<String> = words.collect();
+    let done = match chore.as_str() {
+        "test" => servers::install().and_then(|()| steps::test(&rest)),
+        "check" => check::all(),
+        "servers" => servers::install(),
+        "shared" => shared::all(),
+        _ => {
+            eprintln!("{USAGE}");
+            return ExitCode::from(2);
+        }
+    };
+    match done {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => {
+            eprintln!("xtask: {error}");
+            ExitCode::FAILURE
+        }
+    }
+}

@@ -1,1 +1,9 @@
-//! agent
+//! From prompt to answer: the model providers, and the loop that gives a model tools.
+//!
+//! Knows neither terminal nor transports: tools are an [`outrigger_host::Host`], models anything
+//! behind [`outrigger_model::Model`].
+
+mod agent;
+pub mod provider;
+
+pub use agent::{Agent, Answer, CallCounts, Conversation, Ending, Limits, Listener};

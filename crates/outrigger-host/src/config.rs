@@ -132,6 +132,17 @@ impl Config {
             .collect()
     }
 
+    /// Leaves one server, configured or built in, and drops the others. A built-in one that is off
+    /// only by default is turned on: it was asked for by name. False when there is no such server.
+    pub fn keep_only(&mut self, name: &str) -> bool {
+        self.servers.retain(|server, _| server.as_str() == name);
+        for (builtin, on) in self.builtin.each_mut() {
+            let wanted = builtin == name && self.servers.is_empty();
+            on.value = wanted && (on.value || on.origin.layer == Layer::Builtin);
+        }
+        !self.servers.is_empty() || !self.builtin_servers().is_empty()
+    }
+
     /// Secret values met in the configuration, longest first, for redaction.
     pub fn secrets(&self) -> Vec<String> {
         self.secrets.values()

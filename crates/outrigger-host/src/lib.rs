@@ -1,1 +1,29 @@
-//! host
+//! From configuration to one finished `tools/call`: catalog, names, schemas, policy, toolset,
+//! pipeline.
+//!
+//! [`Host::start`] brings up the servers of a [`config::Config`]; [`Host::toolset`] freezes what may
+//! be used; [`Host::call`] is the only road to a tool, and every call on it ends in exactly one
+//! [`outcome::CallOutcome`]. Nothing here knows a model, a terminal or the environment.
+
+pub mod approve;
+mod arguments;
+pub mod catalog;
+pub mod config;
+mod digest;
+mod host;
+mod name;
+pub mod outcome;
+mod pipeline;
+pub mod policy;
+pub mod result;
+mod schema;
+mod text;
+pub mod tokens;
+pub mod toolset;
+pub mod words;
+
+pub use digest::Digest;
+pub use host::{Builtin, Failure, FailureKind, Host, Parts, Ready, ServerState, ServerStatus};
+pub use name::ToolName;
+pub use pipeline::{CallContext, CallReport, Permit, ProposedCall};
+pub use schema::{Schema, UnusableSchema, Violation};

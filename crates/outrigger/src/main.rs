@@ -1,1 +1,66 @@
-fn main() {}
+//! The command line: parse, then one `match` that names everything the program can do.
+
+mod answer;
+mod approver;
+mod builtin;
+mod cli;
+mod command;
+mod cpu;
+mod display;
+mod error;
+mod models;
+mod screen;
+mod session;
+mod surroundings;
+mod visible;
+
+use std::process::ExitCode;
+
+use clap::Parser as _;
+
+use crate::cli::{Cli, Command};
+use crate::error::CommandError;
+use crate::screen::Screen;
+
+fn main() -> ExitCode {
+    // The supervisor is plain blocking code and must not be inside a runtime.
+    let mut arguments = std::env::args_os();
+    if arguments.nth(1).is_some_and(|word| word == session::SUPERVISE) {
+        return outrigger_sandbox::supervisor::run(arguments);
+    }
+    if let Some(complaint) = cpu::complaint() {
+        let screen = Screen::plain();
+        return screen.fail(&complaint);
+    }
+    let cli = match Cli::try_parse() {
+        Ok(cli) => cli,
+        Err(error) => return cli::explain(&error),
+    };
+    let screen = Screen::new(&cli.common);
+    match run(cli, &screen) {
+        Ok(code) => code,
+        Err(error) => screen.fail(&error),
+    }
+}
+
+fn run(cli: Cli, screen: &Screen) -> Result<ExitCode, CommandError> {
+    screen.trace(cli.common.verbose);
+    let common = &cli.common;
+    match cli.command {
+        Command::Completions(args) => command::completions::run(&args, screen),
+        Command::Man(args) => command::man::run(&args, screen),
+        Command::Ask(args) => runtime()?.block_on(command::ask::run(common, args, screen)),
+        Command::Tools(args) => runtime()?.block_on(command::tools::run(common, &args, screen)),
+        Command::Call(args) => runtime()?.block_on(command::call::run(common, args, screen)),
+        Command::Config(args) => command::config::run(common, &args, screen),
+        Command::Server(args) => runtime()?.block_on(command::server::run(common, &args)),
+        Command::Model(args) => runtime()?.block_on(command::model::run(args, screen)),
+        Command::Doctor(args) => runtime()?.block_on(command::doctor::run(common, &args, screen)),
+        Command::Runs(args) => runtime()?.block_on(command::runs::run(common, args, screen)),
+    }
+}
+
+fn runtime() -> Result<tokio::runtime::Runtime, CommandError> {
+    let built = tokio::runtime::Builder::new_multi_thread().enable_all().build();
+    built.map_err(|error| CommandError::failed(format!("the program cannot start its threads: {error}")))
+}

@@ -59,4 +59,12 @@ impl BuiltinSettings {
             ("echo", &self.echo),
         ]
     }
+
+    pub(super) fn each_mut(&mut self) -> [(&'static str, &mut Setting<bool>); 3] {
+        [
+            ("time", &mut self.time),
+            ("workspace", &mut self.workspace),
+            ("echo", &mut self.echo),
+        ]
+    }
 }

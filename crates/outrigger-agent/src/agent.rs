@@ -1,0 +1,232 @@
+//! From a question to an answer: turns of the model, and between them the calls it asked for.
+//!
+//! Each turn works with a frozen toolset. Calls that local policy marks as reading run side by side,
+//! all others one after the other in the order asked. Every limit ends the run with a message that
+//! says which one it was; being interrupted cancels the calls under way on their servers.
+
+mod calls;
+mod prompt;
+mod turn;
+
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use outrigger_host::Host;
+use outrigger_host::toolset::Toolset;
+use outrigger_journal::{Event, Run, RunStatus, Tokens};
+use outrigger_model::{Message, Model, ModelError, ToolDeclaration, Usage};
+use tokio_util::sync::CancellationToken;
+
+/// How far one question may go.
+#[derive(Debug, Clone, Copy)]
+pub struct Limits {
+    /// Turns of the model.
+    pub turns: u32,
+    /// Tool calls.
+    pub calls: u32,
+    /// Tokens in and out, all turns together.
+    pub tokens: Option<u64>,
+    /// Time; waiting for a person is not counted.
+    pub time: Duration,
+}
+
+/// Hears the answer while it is written. For display only.
+pub trait Listener: Send + Sync {
+    /// More of the model's text. A turn that goes on to call tools has text too.
+    fn text(&self, delta: &str);
+    /// More of its reasoning.
+    fn reasoning(&self, delta: &str);
+}
+
+/// A model, the tools of a host, and the record of both.
+pub struct Agent {
+    /// Answers.
+    pub model: Arc<dyn Model>,
+    /// Has the tools.
+    pub host: Host,
+    /// Records.
+    pub run: Run,
+    /// How far it may go.
+    pub limits: Limits,
+}
+
+/// What came of a question.
+#[derive(Debug)]
+pub struct Answer {
+    /// The model's last words; empty when it had none.
+    pub text: String,
+    /// How it ended.
+    pub ending: Ending,
+    /// Turns taken.
+    pub turns: u32,
+    /// Calls made, refused ones included.
+    pub calls: CallCounts,
+    /// Tokens of all turns.
+    pub usage: Usage,
+}
+
+/// How calls ended.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct CallCounts {
+    /// All.
+    pub proposed: u32,
+    /// Sent, and nobody knows what came of them.
+    pub unknown: u32,
+    /// Not made because a rule asked and nobody was there.
+    pub nobody_to_ask: u32,
+}
+
+/// How a question ended.
+#[derive(Debug)]
+pub enum Ending {
+    /// With an answer.
+    Answered,
+    /// With an answer that was cut at the model's limit of output tokens.
+    Cut,
+    /// At a limit; says which.
+    Limited(String),
+    /// By the person.
+    Interrupted,
+    /// The model could not be had.
+    Failed(ModelError),
+}
+
+/// What was said so far; a chat keeps it between questions.
+#[derive(Debug, Clone, Default)]
+pub struct Conversation {
+    /// In order; the system message is not among them.
+    pub messages: Vec<Message>,
+}
+
+impl Agent {
+    /// Answers one question, and appends what was said to the conversation.
+    pub async fn ask(
+        &self,
+        conversation: &mut Conversation,
+        question: &str,
+        listener: &dyn Listener,
+        cancel: &CancellationToken,
+    ) -> Answer {
+        conversation.messages.push(Message::user(question));
+        let mut progress = Progress::new(self);
+        let ending = loop {
+            if let Some(limit) = progress.limit_reached() {
+                break Ending::Limited(limit);
+            }
+            // Boxed: a turn holds the state of every call under way.
+            match Box::pin(self.turn(conversation, listener, &mut progress, cancel)).await {
+                TurnEnd::GoOn => {}
+                TurnEnd::Stop(ending) => break ending,
+            }
+        };
+        progress.answer(ending)
+    }
+
+    /// The declarations of a toolset; the same ones, byte for byte, while it has not changed.
+    fn declarations(&self, toolset: &Toolset, progress: &mut Progress<'_>) -> Arc<[ToolDeclaration]> {
+        if let Some((revision, tools)) = &progress.declared
+            && *revision == toolset.revision()
+        {
+            return Arc::clone(tools);
+        }
+        let tools: Arc<[ToolDeclaration]> = toolset.tools().iter().map(|tool| prompt::declare(tool)).collect();
+        progress.declared = Some((toolset.revision(), Arc::clone(&tools)));
+        tools
+    }
+}
+
+enum TurnEnd {
+    GoOn,
+    Stop(Ending),
+}
+
+/// What a question has used so far.
+struct Progress<'a> {
+    agent: &'a Agent,
+    began: Instant,
+    waited_before: Duration,
+    turns: u32,
+    text: String,
+    calls: CallCounts,
+    usage: Usage,
+    declared: Option<(u64, Arc<[ToolDeclaration]>)>,
+}
+
+impl<'a> Progress<'a> {
+    fn new(agent: &'a Agent) -> Self {
+        Self {
+            agent,
+            began: Instant::now(),
+            waited_before: agent.host.waited_for_person(),
+            turns: 0,
+            text: String::new(),
+            calls: CallCounts::default(),
+            usage: Usage::default(),
+            declared: None,
+        }
+    }
+
+    fn limit_reached(&self) -> Option<String> {
+        let Limits { turns, calls, tokens, .. } = self.agent.limits;
+        if self.turns >= turns {
+            return Some(format!("no answer within {turns} turns (`limits.max_turns`)"));
+        }
+        if self.calls.proposed >= calls {
+            return Some(format!("no answer within {calls} tool calls (`limits.max_calls`)"));
+        }
+        let spent = self.usage.input + self.usage.output;
+        if let Some(tokens) = tokens.filter(|tokens| spent >= *tokens) {
+            return Some(format!("no answer within {tokens} tokens (`limits.max_tokens`)"));
+        }
+        self.time_left().is_zero().then(|| self.out_of_time())
+    }
+
+    fn out_of_time(&self) -> String {
+        format!("no answer within {} s (`limits.max_time`)", self.agent.limits.time.as_secs())
+    }
+
+    fn time_left(&self) -> Duration {
+        let waited = self.agent.host.waited_for_person().saturating_sub(self.waited_before);
+        (self.agent.limits.time + waited).saturating_sub(self.began.elapsed())
+    }
+
+    /// Returns when the time is over, however long a person takes to answer in between.
+    async fn time_over(&self) {
+        loop {
+            let left = self.time_left();
+            if left.is_zero() {
+                return;
+            }
+            tokio::time::sleep(left).await;
+        }
+    }
+
+    fn answer(self, ending: Ending) -> Answer {
+        Answer { text: self.text, ending, turns: self.turns, calls: self.calls, usage: self.usage }
+    }
+}
+
+/// A provider's count in the journal's terms.
+pub(crate) fn tokens(usage: Usage) -> Tokens {
+    Tokens { input: usage.input, cached: usage.cached, output: usage.output }
+}
+
+/// Milliseconds since `began`.
+fn millis_since(began: Instant) -> u64 {
+    u64::try_from(began.elapsed().as_millis()).unwrap_or(u64::MAX)
+}
+
+impl Answer {
+    /// The event that ends the run.
+    pub fn run_ended(&self) -> Event {
+        let (status, reason) = match &self.ending {
+            Ending::Answered => (RunStatus::Done, None),
+            Ending::Cut => (RunStatus::Limited, Some("the model reached its limit of output tokens".to_owned())),
+            Ending::Limited(limit) => (RunStatus::Limited, Some(limit.clone())),
+            Ending::Interrupted => (RunStatus::Interrupted, None),
+            Ending::Failed(error) => (RunStatus::Failed, Some(error.to_string())),
+        };
+        let answer = (!self.text.is_empty()).then(|| self.text.clone());
+        Event::RunEnded { status, reason, answer, usage: tokens(self.usage) }
+    }
+}

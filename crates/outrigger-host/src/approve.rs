@@ -1,0 +1,53 @@
+//! Asking somebody whether a call may run.
+
+use async_trait::async_trait;
+
+use crate::catalog::CatalogTool;
+
+/// Somebody, or something, that answers for a person.
+///
+/// Questions come one at a time, also when calls run in parallel; the call's clock does not run
+/// while the answer is awaited.
+#[async_trait]
+pub trait Approver: Send + Sync {
+    /// Whether this call may run.
+    async fn ask(&self, question: Question<'_>) -> Answer;
+}
+
+/// What is asked.
+#[derive(Debug, Clone, Copy)]
+pub struct Question<'a> {
+    /// The tool.
+    pub tool: &'a CatalogTool,
+    /// The arguments exactly as they would be sent: JSON text.
+    pub arguments: &'a str,
+    /// The rule that wants to know.
+    pub rule: &'a str,
+}
+
+/// The answer.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Answer {
+    /// This call may run.
+    Once,
+    /// This call, and later ones of the same tool as it is defined now, until the program ends.
+    Session,
+    /// It may not.
+    No {
+        /// Words for the model.
+        reason: Option<String>,
+    },
+    /// There is nobody to ask.
+    Nobody,
+}
+
+/// An approver for runs without a person.
+#[derive(Debug, Clone, Copy)]
+pub struct NobodyThere;
+
+#[async_trait]
+impl Approver for NobodyThere {
+    async fn ask(&self, _: Question<'_>) -> Answer {
+        Answer::Nobody
+    }
+}

@@ -1,0 +1,138 @@
+//! What the servers offer, as immutable data: usable tools, and beside them what was set aside and
+//! why. One bad definition costs one tool, never its server.
+
+mod definition;
+mod filter;
+
+use std::collections::{BTreeMap, HashSet};
+use std::sync::Arc;
+
+use outrigger_connect::{ServerName, ToolListing};
+use serde_json::Value;
+
+pub use definition::Annotations;
+pub use filter::ToolFilter;
+
+use crate::digest::Digest;
+use crate::name::ToolName;
+use crate::schema::Schema;
+
+/// One usable tool.
+#[derive(Debug)]
+pub struct CatalogTool {
+    /// What the model calls it.
+    pub name: ToolName,
+    /// Its server.
+    pub server: ServerName,
+    /// What its server calls it.
+    pub raw_name: String,
+    /// Display name, where the server gives one.
+    pub title: Option<String>,
+    /// The server's description; empty when there is none.
+    pub description: String,
+    /// The input schema as the server sent it.
+    pub input_schema: Value,
+    /// The same, compiled.
+    pub input: Schema,
+    /// The output schema, compiled, where the server gives one.
+    pub output: Option<Schema>,
+    /// The server's hints. For people to read; they decide nothing.
+    pub annotations: Annotations,
+    /// Fingerprint of the definition: name, title, description, schemas, annotations.
+    pub digest: Digest,
+    /// Estimated tokens of the declaration in a request.
+    pub tokens: u64,
+    /// What *local* configuration says about its server.
+    pub standing: Standing,
+}
+
+/// What local configuration says about a server; nothing a server sends changes it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Standing {
+    /// It is one of ours, in this process.
+    pub builtin: bool,
+    /// A person wrote that its tools only read.
+    pub read_only: bool,
+}
+
+/// A tool definition that cannot be used.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct SetAside {
+    /// The server's own name for it, or `#3` for the third of the list.
+    pub tool: String,
+    /// What is wrong.
+    pub reason: String,
+}
+
+/// The tools of one server.
+#[derive(Debug, Default)]
+pub struct ServerCatalog {
+    /// Usable tools, in the server's order.
+    pub tools: Vec<Arc<CatalogTool>>,
+    /// Definitions that were set aside.
+    pub set_aside: Vec<SetAside>,
+    /// Why the listing is not whole.
+    pub problems: Vec<String>,
+}
+
+impl ServerCatalog {
+    /// Reads a listing. What cannot be used is set aside with its reason.
+    pub fn read(server: &ServerName, standing: Standing, listing: ToolListing) -> Self {
+        let mut catalog = Self {
+            problems: listing.problems,
+            ..Self::default()
+        };
+        let (mut raw_names, mut names) = (HashSet::new(), HashSet::new());
+        for (index, raw) in listing.tools.iter().enumerate() {
+            let read = definition::read(server, standing, raw).and_then(|tool| {
+                if !raw_names.insert(tool.raw_name.clone()) {
+                    return Err((
+                        Some(tool.raw_name),
+                        "the server lists a tool of this name before".to_owned(),
+                    ));
+                }
+                if !names.insert(tool.name.clone()) {
+                    return Err((
+                        Some(tool.raw_name),
+                        format!("another tool already has the name `{}`", tool.name),
+                    ));
+                }
+                Ok(tool)
+            });
+            match read {
+                Ok(tool) => catalog.tools.push(Arc::new(tool)),
+                Err((name, reason)) => {
+                    let tool = name.unwrap_or_else(|| format!("#{}", index + 1));
+                    catalog.set_aside.push(SetAside { tool, reason });
+                }
+            }
+        }
+        catalog
+    }
+
+    /// Estimated tokens of all declarations.
+    pub fn tokens(&self) -> u64 {
+        self.tools.iter().map(|tool| tool.tokens).sum()
+    }
+}
+
+/// All connected servers' tools at one moment.
+#[derive(Debug, Clone, Default)]
+pub struct Catalog {
+    /// Counts up with every change.
+    pub revision: u64,
+    /// By server.
+    pub servers: BTreeMap<ServerName, Arc<ServerCatalog>>,
+}
+
+impl Catalog {
+    /// All usable tools.
+    pub fn tools(&self) -> impl Iterator<Item = &Arc<CatalogTool>> {
+        self.servers.values().flat_map(|server| &server.tools)
+    }
+
+    /// The tool with a model-facing name.
+    pub fn find(&self, name: &str) -> Option<&Arc<CatalogTool>> {
+        self.tools().find(|tool| tool.name.as_str() == name)
+    }
+}

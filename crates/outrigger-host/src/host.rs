@@ -1,0 +1,281 @@
+//! All servers of a run, and the catalog of what they offer.
+//!
+//! Starting returns at once; servers connect side by side, and one that is slow or broken holds up
+//! nobody. What they offer is gathered in a catalog that changes between turns only: whoever works
+//! with tools takes a frozen [`Toolset`].
+
+mod person;
+mod server;
+
+use std::collections::BTreeMap;
+use std::sync::atomic::{AtomicU32, Ordering};
+use std::sync::{Arc, PoisonError, RwLock};
+use std::time::Duration;
+
+use futures::future::join_all;
+use outrigger_connect::{Connection, Connector, ServePipe, ServerName};
+use outrigger_journal::Run;
+use tokio::sync::watch;
+use tokio_util::sync::CancellationToken;
+use tokio_util::task::TaskTracker;
+
+pub use server::{Failure, FailureKind, Ready, ServerState};
+
+use crate::approve::Approver;
+use crate::catalog::{Catalog, CatalogTool, ServerCatalog};
+use crate::config::{Config, Decision};
+use crate::host::person::PersonClock;
+use crate::host::server::{Launch, Plan};
+use crate::outcome::{CallOutcome, Rejection};
+use crate::pipeline::Sessions;
+use crate::policy::Policy;
+use crate::toolset::{MissingServer, Toolset};
+use crate::words::Checks;
+
+/// What a host is made of, besides its configuration.
+pub struct Parts {
+    /// Makes connections.
+    pub connector: Connector,
+    /// Records what happens.
+    pub run: Run,
+    /// Servers in this process; one whose name is configured otherwise gives way.
+    pub builtins: Vec<Builtin>,
+    /// Answers the questions of policy.
+    pub approver: Arc<dyn Approver>,
+    /// Decides.
+    pub policy: Policy,
+}
+
+/// A server in this process.
+#[derive(Clone)]
+pub struct Builtin {
+    /// Its name.
+    pub name: ServerName,
+    /// What it is for.
+    pub description: String,
+    /// Serves it.
+    pub pipe: Arc<dyn ServePipe>,
+}
+
+/// The servers of a run; clones share them.
+#[derive(Clone)]
+pub struct Host {
+    shared: Arc<Shared>,
+}
+
+struct Shared {
+    run: Run,
+    policy: Policy,
+    approver: Arc<dyn Approver>,
+    sessions: Sessions,
+    person: PersonClock,
+    calls: AtomicU32,
+    servers: BTreeMap<ServerName, watch::Receiver<ServerState>>,
+    catalog: Arc<RwLock<Catalog>>,
+    stop: CancellationToken,
+    tasks: TaskTracker,
+}
+
+/// One server, as `doctor` and `tools` show it.
+#[derive(Debug, Clone)]
+pub struct ServerStatus {
+    /// Its name.
+    pub name: ServerName,
+    /// Where it stands.
+    pub state: ServerState,
+    /// What it offers, once listed.
+    pub catalog: Option<Arc<ServerCatalog>>,
+}
+
+impl Host {
+    /// Starts all servers of the configuration and returns; see [`Host::settled`].
+    pub fn start(config: &Config, parts: Parts) -> Self {
+        let catalog = Arc::new(RwLock::new(Catalog::default()));
+        let (stop, tasks) = (CancellationToken::new(), TaskTracker::new());
+        let launch = Launch {
+            connector: parts.connector,
+            run: parts.run.clone(),
+            catalog: Arc::clone(&catalog),
+            stop: stop.clone(),
+        };
+        let mut servers = BTreeMap::new();
+        for plan in Plan::all(config, &parts.builtins) {
+            let (name, state) = server::spawn(plan, &launch, &tasks);
+            servers.insert(name, state);
+        }
+        let shared = Shared {
+            run: parts.run,
+            policy: parts.policy,
+            approver: parts.approver,
+            sessions: Sessions::default(),
+            person: PersonClock::default(),
+            calls: AtomicU32::new(0),
+            servers,
+            catalog,
+            stop,
+            tasks,
+        };
+        Self {
+            shared: Arc::new(shared),
+        }
+    }
+
+    /// Waits until no server is starting any more, or until `patience` is over. Returns the names of
+    /// those that still are; they join a later toolset by themselves.
+    pub async fn settled(&self, patience: Duration) -> Vec<ServerName> {
+        let wait = join_all(
+            self.shared
+                .servers
+                .values()
+                .cloned()
+                .map(|mut state| async move {
+                    // An error means that the server's task is gone, and so is the waiting.
+                    state
+                        .wait_for(|state| !matches!(state, ServerState::Starting))
+                        .await
+                        .map(drop)
+                        .ok();
+                }),
+        );
+        tokio::time::timeout(patience, wait).await.ok();
+        let starting = self
+            .shared
+            .servers
+            .iter()
+            .filter(|(_, state)| matches!(*state.borrow(), ServerState::Starting));
+        starting.map(|(name, _)| name.clone()).collect()
+    }
+
+    /// All servers, by name.
+    pub fn servers(&self) -> Vec<ServerStatus> {
+        let catalog = self.catalog();
+        let status = |(name, state): (&ServerName, &watch::Receiver<ServerState>)| ServerStatus {
+            name: name.clone(),
+            state: state.borrow().clone(),
+            catalog: catalog.servers.get(name).cloned(),
+        };
+        self.shared.servers.iter().map(status).collect()
+    }
+
+    /// What all connected servers offer, whoever may use it.
+    pub fn catalog(&self) -> Catalog {
+        self.shared
+            .catalog
+            .read()
+            .unwrap_or_else(PoisonError::into_inner)
+            .clone()
+    }
+
+    /// The tools that may be used now, frozen.
+    pub fn toolset(&self) -> Arc<Toolset> {
+        let catalog = self.catalog();
+        let allowed =
+            |tool: &&Arc<CatalogTool>| self.shared.policy.decide(tool).decision != Decision::Deny;
+        let tools = catalog.tools().filter(allowed).cloned().collect();
+        let missing = self.shared.servers.iter().filter_map(|(name, state)| {
+            let reason = state.borrow().why_missing()?;
+            Some(MissingServer {
+                server: name.clone(),
+                reason,
+            })
+        });
+        Arc::new(Toolset::new(catalog.revision, tools, missing.collect()))
+    }
+
+    /// The rules in force.
+    pub fn policy(&self) -> &Policy {
+        &self.shared.policy
+    }
+
+    /// Ends all connections, side by side, each within its own bound.
+    pub async fn close(&self) {
+        self.shared.stop.cancel();
+        self.shared.tasks.close();
+        self.shared.tasks.wait().await;
+    }
+
+    pub(crate) fn run(&self) -> &Run {
+        &self.shared.run
+    }
+
+    pub(crate) fn approver(&self) -> &dyn Approver {
+        &*self.shared.approver
+    }
+
+    pub(crate) fn sessions(&self) -> &Sessions {
+        &self.shared.sessions
+    }
+
+    /// How long questions to a person have been open in all; whoever keeps a clock takes it off.
+    pub fn waited_for_person(&self) -> Duration {
+        self.shared.person.total()
+    }
+
+    pub(crate) fn person_clock(&self) -> &PersonClock {
+        &self.shared.person
+    }
+
+    pub(crate) fn next_call(&self) -> u32 {
+        self.shared.calls.fetch_add(1, Ordering::Relaxed) + 1
+    }
+
+    /// The live connection of a tool, if the tool is still what was shown.
+    pub(crate) fn connection_for(&self, tool: &CatalogTool) -> Result<Connection, CallOutcome> {
+        let state = self
+            .shared
+            .servers
+            .get(&tool.server)
+            .map(|state| state.borrow().clone());
+        let connection = match state {
+            Some(ServerState::Ready(ready)) => ready.connection.clone(),
+            Some(other) => {
+                return Err(CallOutcome::NotSent(
+                    other.why_missing().unwrap_or_default(),
+                ));
+            }
+            None => return Err(CallOutcome::NotSent("it is not configured".to_owned())),
+        };
+        match self.catalog().find(tool.name.as_str()) {
+            Some(now) if now.digest == tool.digest => Ok(connection),
+            Some(_) => Err(CallOutcome::Rejected(Rejection::Changed)),
+            None => Err(CallOutcome::NotSent(
+                "it no longer offers this tool".to_owned(),
+            )),
+        }
+    }
+
+    /// Tools with which the outcome of a call to `tool` could be checked.
+    pub(crate) fn checks(&self, toolset: &Toolset, tool: &str) -> Checks {
+        const TOLD: usize = 3;
+        let Some(tool) = toolset.get(tool) else {
+            return Checks::default();
+        };
+        let others = toolset
+            .tools()
+            .iter()
+            .filter(|other| other.server == tool.server && other.name != tool.name);
+        let (trusted, rest): (Vec<_>, Vec<_>) =
+            others.partition(|other| self.shared.policy.only_reads(other));
+        let names = |tools: Vec<&Arc<CatalogTool>>| {
+            tools
+                .iter()
+                .take(TOLD)
+                .map(|tool| tool.name.to_string())
+                .collect()
+        };
+        let claimed = rest
+            .into_iter()
+            .filter(|other| other.annotations.read_only == Some(true))
+            .collect();
+        Checks {
+            trusted: names(trusted),
+            claimed: names(claimed),
+        }
+    }
+}
+
+impl Drop for Shared {
+    fn drop(&mut self) {
+        self.stop.cancel();
+    }
+}

@@ -1,0 +1,202 @@
+//! The life of one call: `prepare → authorize → dispatch → finish`, and exactly one end in the
+//! journal whatever happens, also when the caller stops waiting. Every way in (agent, command line,
+//! gateway, library) comes through [`Host::call`]; there is no other road to a server.
+
+mod authorize;
+mod dispatch;
+mod finish;
+mod prepare;
+
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use outrigger_connect::Progress;
+use outrigger_journal::{Event, OutcomeKind, Run};
+use tokio_util::sync::CancellationToken;
+
+pub use authorize::Permit;
+pub(crate) use authorize::Sessions;
+
+use crate::host::Host;
+use crate::outcome::{CallOutcome, Rejection};
+use crate::toolset::Toolset;
+use crate::words::{self, Words};
+
+/// A call as somebody asked for it. Nothing has been checked.
+#[derive(Debug, Clone)]
+pub struct ProposedCall {
+    /// Model-facing name, as written.
+    pub tool: String,
+    /// JSON text of an object, as written; empty counts as `{}`.
+    pub arguments: String,
+    /// The turn that asked for it, for runs with a model.
+    pub turn: Option<u32>,
+}
+
+/// How a call is to be made.
+#[derive(Clone, Default)]
+pub struct CallContext {
+    /// Gives up on the call; the server is told.
+    pub cancel: CancellationToken,
+    /// Instead of the server's own deadline.
+    pub deadline: Option<Duration>,
+    /// Hears the server's progress.
+    pub on_progress: Option<Arc<dyn Fn(Progress) + Send + Sync>>,
+}
+
+/// A finished call.
+#[derive(Debug)]
+pub struct CallReport {
+    /// Its number within the run.
+    pub call: u32,
+    /// How it ended.
+    pub outcome: CallOutcome,
+    /// What the model reads about it.
+    pub words: Vec<Words>,
+    /// From sending to the end; zero when nothing was sent.
+    pub took: Duration,
+}
+
+impl Host {
+    /// Makes one call out of the tools of `toolset`.
+    pub async fn call(
+        &self,
+        toolset: &Toolset,
+        proposed: ProposedCall,
+        context: CallContext,
+    ) -> CallReport {
+        let mut line = LedgerLine::open(self.run(), self.next_call(), &proposed);
+        let outcome = self.stages(toolset, &proposed, context, &mut line).await;
+        let words = words::for_model(
+            &outcome,
+            line.server.as_deref(),
+            &self.checks(toolset, &proposed.tool),
+        );
+        let took = line.close(&outcome, &words);
+        CallReport {
+            call: line.call,
+            outcome,
+            words,
+            took,
+        }
+    }
+
+    async fn stages(
+        &self,
+        toolset: &Toolset,
+        proposed: &ProposedCall,
+        context: CallContext,
+        line: &mut LedgerLine,
+    ) -> CallOutcome {
+        if context.cancel.is_cancelled() {
+            return CallOutcome::Rejected(Rejection::Cancelled);
+        }
+        let prepared = match prepare::prepare(toolset, proposed) {
+            Ok(prepared) => prepared,
+            Err(rejection) => return CallOutcome::Rejected(rejection),
+        };
+        line.prepared(&prepared);
+        let permit = match self.authorize(prepared, &context.cancel, line).await {
+            Ok(permit) => permit,
+            Err(rejection) => return CallOutcome::Rejected(rejection),
+        };
+        self.dispatch(permit, context, line).await
+    }
+}
+
+/// The call's line in the ledger. Dropped without [`LedgerLine::close`] (the caller stopped
+/// waiting), it still writes its one end.
+pub(crate) struct LedgerLine {
+    run: Run,
+    call: u32,
+    server: Option<String>,
+    sent: Option<Instant>,
+    answered: Option<Box<serde_json::value::RawValue>>,
+    closed: bool,
+}
+
+impl LedgerLine {
+    fn open(run: &Run, call: u32, proposed: &ProposedCall) -> Self {
+        run.record(Event::CallProposed {
+            call,
+            turn: proposed.turn,
+            tool: proposed.tool.clone(),
+            arguments: proposed.arguments.clone(),
+        });
+        Self {
+            run: run.clone(),
+            call,
+            server: None,
+            sent: None,
+            answered: None,
+            closed: false,
+        }
+    }
+
+    fn prepared(&mut self, prepared: &prepare::Prepared) {
+        self.server = Some(prepared.tool.server.to_string());
+        self.run.record(Event::CallPrepared {
+            call: self.call,
+            server: prepared.tool.server.to_string(),
+            raw_tool: prepared.tool.raw_name.clone(),
+            arguments: prepared.arguments.raw.clone(),
+            repairs: prepared.arguments.repairs.clone(),
+        });
+    }
+
+    fn close(&mut self, outcome: &CallOutcome, words: &[Words]) -> Duration {
+        let tokens = words.iter().map(|words| match words {
+            Words::Text(text) => crate::tokens::estimate(text),
+            Words::Image { .. } => IMAGE_TOKENS,
+        });
+        self.end(
+            outcome.kind(),
+            outcome.is_error(),
+            words::for_person(outcome),
+            tokens.sum(),
+        )
+    }
+
+    fn end(
+        &mut self,
+        outcome: OutcomeKind,
+        is_error: bool,
+        summary: String,
+        tokens: u64,
+    ) -> Duration {
+        let took = self.sent.map_or(Duration::ZERO, |sent| sent.elapsed());
+        self.closed = true;
+        self.run.record(Event::CallEnded {
+            call: self.call,
+            outcome,
+            is_error,
+            summary,
+            result: self.answered.take(),
+            tokens,
+            took_ms: u64::try_from(took.as_millis()).unwrap_or(u64::MAX),
+        });
+        took
+    }
+}
+
+/// What an image costs a model to read, about; providers count by size.
+const IMAGE_TOKENS: u64 = 1000;
+
+impl Drop for LedgerLine {
+    fn drop(&mut self) {
+        if self.closed {
+            return;
+        }
+        let (kind, summary) = match self.sent {
+            Some(_) => (
+                OutcomeKind::Unknown,
+                "outcome unknown: the host stopped waiting for the answer",
+            ),
+            None => (
+                OutcomeKind::Rejected,
+                "the host stopped before anything was sent",
+            ),
+        };
+        self.end(kind, true, summary.to_owned(), 0);
+    }
+}

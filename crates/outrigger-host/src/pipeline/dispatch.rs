@@ -1,0 +1,81 @@
+//! Third stage: the one place that sends a `tools/call`. The intent is on disk before the first
+//! byte leaves; the call is sent once, and how it ended is told by what is known.
+
+use std::time::Instant;
+
+use outrigger_connect::{CallError, CallOptions};
+use outrigger_journal::{Event, OutcomeKind, Run};
+use serde_json::value::RawValue;
+
+use super::authorize::Permit;
+use super::{CallContext, LedgerLine, finish};
+use crate::host::Host;
+use crate::outcome::{CallOutcome, Rejection};
+use crate::words;
+
+impl Host {
+    pub(super) async fn dispatch(
+        &self,
+        permit: Permit,
+        context: CallContext,
+        line: &mut LedgerLine,
+    ) -> CallOutcome {
+        let (tool, arguments) = permit.redeem();
+        let connection = match self.connection_for(&tool) {
+            Ok(connection) => connection,
+            Err(outcome) => return outcome,
+        };
+        if let Err(error) = line
+            .run
+            .record_durable(Event::CallIntent { call: line.call })
+            .await
+        {
+            return CallOutcome::Rejected(Rejection::NotRecorded {
+                reason: error.to_string(),
+            });
+        }
+        line.sent = Some(Instant::now());
+        let (run, call) = (line.run.clone(), line.call);
+        let options = CallOptions {
+            cancel: context.cancel,
+            deadline: context.deadline,
+            on_progress: context.on_progress,
+            on_late: Some(Box::new(move |answer| record_late(&run, call, answer))),
+        };
+        let answer = connection
+            .call_tool(&tool.raw_name, &arguments.raw, options)
+            .await;
+        if let Err(CallError::NotSent(_)) = answer {
+            line.sent = None;
+        }
+        let (outcome, answered) = finish::finish(&tool, answer);
+        line.answered = answered;
+        outcome
+    }
+}
+
+/// An answer to a call that had ended as unknown: the ledger learns it, the model's turn does not.
+fn record_late(run: &Run, call: u32, answer: Result<Box<RawValue>, CallError>) {
+    let (outcome, summary, result) = match answer {
+        Ok(raw) => match crate::result::ToolResult::read(raw) {
+            Ok(result) => {
+                let raw = result.raw.clone();
+                let outcome = CallOutcome::Completed(result);
+                (
+                    OutcomeKind::Completed,
+                    words::for_person(&outcome),
+                    Some(raw),
+                )
+            }
+            Err((raw, what)) => (OutcomeKind::Violated, what, Some(raw)),
+        },
+        Err(error @ CallError::Rpc { .. }) => (OutcomeKind::Completed, error.to_string(), None),
+        Err(_) => return,
+    };
+    run.record(Event::LateAnswer {
+        call,
+        outcome,
+        summary,
+        result,
+    });
+}

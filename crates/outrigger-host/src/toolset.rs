@@ -1,0 +1,96 @@
+//! What one turn puts before the model: a frozen snapshot of the catalog, filtered by policy.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+
+use outrigger_connect::ServerName;
+
+use crate::catalog::CatalogTool;
+
+/// The tools of one turn. It does not change; a new turn takes a new one.
+#[derive(Debug, Default)]
+pub struct Toolset {
+    revision: u64,
+    tools: Vec<Arc<CatalogTool>>,
+    by_name: HashMap<String, usize>,
+    missing: Vec<MissingServer>,
+}
+
+/// A configured server whose tools are not there.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct MissingServer {
+    /// Its name.
+    pub server: ServerName,
+    /// Why, in a few words.
+    pub reason: String,
+}
+
+impl Toolset {
+    pub(crate) fn new(
+        revision: u64,
+        mut tools: Vec<Arc<CatalogTool>>,
+        missing: Vec<MissingServer>,
+    ) -> Self {
+        tools.sort_by(|a, b| a.name.cmp(&b.name));
+        let by_name = tools
+            .iter()
+            .enumerate()
+            .map(|(at, tool)| (tool.name.as_str().to_owned(), at))
+            .collect();
+        Self {
+            revision,
+            tools,
+            by_name,
+            missing,
+        }
+    }
+
+    /// Revision of the catalog that it was taken from.
+    pub fn revision(&self) -> u64 {
+        self.revision
+    }
+
+    /// The tools, sorted by name.
+    pub fn tools(&self) -> &[Arc<CatalogTool>] {
+        &self.tools
+    }
+
+    /// The tool of a model-facing name.
+    pub fn get(&self, name: &str) -> Option<&Arc<CatalogTool>> {
+        self.by_name.get(name).and_then(|at| self.tools.get(*at))
+    }
+
+    /// Configured servers whose tools are not there.
+    pub fn missing(&self) -> &[MissingServer] {
+        &self.missing
+    }
+
+    /// Estimated tokens of all declarations.
+    pub fn tokens(&self) -> u64 {
+        self.tools.iter().map(|tool| tool.tokens).sum()
+    }
+
+    /// Up to three names nearest to one that does not exist.
+    pub fn nearest(&self, name: &str) -> Vec<&str> {
+        let wanted = bare(name);
+        let mut scored: Vec<_> = self
+            .tools
+            .iter()
+            .map(|tool| {
+                let whole = strsim::jaro_winkler(name, tool.name.as_str());
+                let part = strsim::jaro_winkler(wanted, bare(tool.name.as_str()));
+                (whole.max(part), tool.name.as_str())
+            })
+            .filter(|(score, _)| *score > 0.75)
+            .collect();
+        scored.sort_by(|a, b| b.0.total_cmp(&a.0));
+        scored.into_iter().take(3).map(|(_, name)| name).collect()
+    }
+}
+
+/// The tool's part of a model-facing name, or all of another.
+fn bare(name: &str) -> &str {
+    name.strip_prefix("mcp__")
+        .and_then(|rest| rest.split_once("__"))
+        .map_or(name, |(_, tool)| tool)
+}

@@ -1,0 +1,109 @@
+//! What `ask` tells besides the answer: one JSON document, or what the run cost.
+
+use outrigger_agent::{Answer, Ending};
+use outrigger_journal::{CallLine, Event, Journal, Recorded, RunId, Tokens};
+use serde::Serialize;
+
+use crate::display::seconds;
+use crate::error::CommandError;
+use crate::screen::{Label, Screen};
+
+/// The document of `ask --json`.
+#[derive(Serialize)]
+struct Document<'a> {
+    run: String,
+    status: &'static str,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    reason: Option<String>,
+    answer: &'a str,
+    model: Option<String>,
+    turns: u32,
+    usage: Tokens,
+    calls: Vec<CallLine>,
+    servers: Vec<ServerLine>,
+}
+
+/// A server, as the run found it.
+#[derive(Serialize)]
+struct ServerLine {
+    server: String,
+    ready: bool,
+    tools: u64,
+    tokens: u64,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    error: Option<String>,
+}
+
+pub(crate) async fn print_json(
+    answer: &Answer,
+    run: &RunId,
+    journal: &Journal,
+    screen: &Screen,
+) -> Result<(), CommandError> {
+    let events = journal.events(run).await?;
+    let Event::RunEnded { status, reason, usage, .. } = answer.run_ended() else {
+        return Err(CommandError::failed("the run has no end"));
+    };
+    let document = Document {
+        run: run.to_string(),
+        status: if matches!(answer.ending, Ending::Answered) { "done" } else { status.as_str() },
+        reason,
+        answer: &answer.text,
+        model: events.iter().find_map(model_of),
+        turns: answer.turns,
+        usage,
+        calls: journal.calls(run).await?,
+        servers: events.iter().filter_map(server_of).collect(),
+    };
+    screen.json(&document)
+}
+
+fn model_of(recorded: &Recorded) -> Option<String> {
+    match &recorded.event {
+        Event::RunStarted { model, .. } => model.clone(),
+        _ => None,
+    }
+}
+
+fn server_of(recorded: &Recorded) -> Option<ServerLine> {
+    match &recorded.event {
+        Event::ServerReady { server, tools, tokens, .. } => {
+            Some(ServerLine { server: server.clone(), ready: true, tools: *tools, tokens: *tokens, error: None })
+        }
+        Event::ServerFailed { server, error, .. } => {
+            let error = Some(error.clone());
+            Some(ServerLine { server: server.clone(), ready: false, tools: 0, tokens: 0, error })
+        }
+        _ => None,
+    }
+}
+
+/// What each server's declarations and each turn cost.
+pub(crate) async fn print_stats(run: &RunId, journal: &Journal, screen: &Screen) -> Result<(), CommandError> {
+    let events = journal.events(run).await?;
+    screen.say("");
+    for server in events.iter().filter_map(server_of).filter(|server| server.ready) {
+        screen.say(format_args!(
+            "[server \"{}\": {} tools, ~{} tokens per request]",
+            server.server, server.tools, server.tokens
+        ));
+    }
+    let header = format!("{:>4} {:>8} {:>8} {:>8} {:>9}", "turn", "in", "cached", "out", "time");
+    screen.say(screen.talk(Label::Dim, &header));
+    let mut total = Tokens::default();
+    for recorded in &events {
+        if let Event::ModelAnswered { turn, usage, took_ms, .. } = &recorded.event {
+            screen.say(row(&turn.to_string(), usage, &seconds(*took_ms)));
+            total.input += usage.input;
+            total.cached += usage.cached;
+            total.output += usage.output;
+        }
+    }
+    screen.say(row("all", &total, ""));
+    screen.say(format_args!("run {run}"));
+    Ok(())
+}
+
+fn row(turn: &str, usage: &Tokens, took: &str) -> String {
+    format!("{turn:>4} {:>8} {:>8} {:>8} {took:>9}", usage.input, usage.cached, usage.output)
+}

@@ -1,0 +1,258 @@
+//! The flags as typed.
+
+use std::path::PathBuf;
+use std::process::ExitCode;
+
+use clap::{Args, Parser, Subcommand, ValueEnum};
+use clap_complete::Shell;
+
+use crate::error::Exit;
+
+const EXIT_CODES: &str = "\
+Exit codes:
+  0    done
+  1    failed
+  2    usage or configuration
+  3    refused: a rule said no, or asked and nobody was there to answer
+  4    a server or the model is not available
+  5    the outcome of a call is unknown
+  130  interrupted";
+
+const ABOUT: &str = "Connects an agent to other people's tools over the Model Context Protocol, and governs every call";
+
+/// What was typed.
+#[derive(Debug, Parser)]
+#[command(name = "outrigger", version, about = ABOUT, after_help = EXIT_CODES, max_term_width = 100)]
+pub(crate) struct Cli {
+    #[command(flatten)]
+    pub(crate) common: Common,
+    #[command(subcommand)]
+    pub(crate) command: Command,
+}
+
+/// Flags that every command takes.
+#[derive(Debug, Clone, Args)]
+pub(crate) struct Common {
+    /// The folder that the run is bound to: root of the built-in workspace server, working folder of
+    /// servers, `${workspace}` in configuration [default: the current folder]
+    #[arg(long, global = true, value_name = "DIR", help_heading = "Everywhere")]
+    pub(crate) workspace: Option<PathBuf>,
+    /// A further configuration file, nearer than all others (TOML, YAML, JSON or an mcp.json)
+    #[arg(long, global = true, value_name = "FILE", help_heading = "Everywhere")]
+    pub(crate) config: Vec<PathBuf>,
+    /// Where the journal is kept [default: the XDG state folder]
+    #[arg(long, global = true, value_name = "DIR", help_heading = "Everywhere")]
+    pub(crate) state_dir: Option<PathBuf>,
+    /// When to use colours
+    #[arg(long, global = true, value_name = "WHEN", default_value = "auto", help_heading = "Everywhere")]
+    pub(crate) color: Color,
+    /// Say nothing on stderr but errors
+    #[arg(long, short, global = true, help_heading = "Everywhere")]
+    pub(crate) quiet: bool,
+    /// Diagnosis on stderr; twice for more
+    #[arg(long, short, global = true, action = clap::ArgAction::Count, help_heading = "Everywhere")]
+    pub(crate) verbose: u8,
+}
+
+/// When to use colours.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub(crate) enum Color {
+    /// On a terminal, unless `NO_COLOR` is set
+    Auto,
+    /// Also into files and pipes
+    Always,
+    /// Not at all
+    Never,
+}
+
+/// Everything the program can do.
+#[derive(Debug, Subcommand)]
+pub(crate) enum Command {
+    /// Answer a question with the tools of all configured servers
+    Ask(AskArgs),
+    /// List servers and tools, and what their declarations cost
+    Tools(ToolsArgs),
+    /// Call one tool
+    Call(CallArgs),
+    /// Show the configuration in force
+    Config(ConfigArgs),
+    /// Run a built-in server over standard input and output, for any MCP host
+    Server(ServerArgs),
+    /// List, fetch and remove weights of local models
+    Model(ModelArgs),
+    /// Check each server: reachable, era, version, tools, problems, what to do
+    Doctor(DoctorArgs),
+    /// Look at what happened in earlier runs
+    Runs(RunsArgs),
+    /// Print a completion script for a shell
+    Completions(CompletionsArgs),
+    /// Write man pages into a folder
+    Man(ManArgs),
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct AskArgs {
+    /// The question; from standard input when it is left out or `-`
+    pub(crate) question: Option<String>,
+    /// The model, as `provider:name`, `provider`, or `local[:NAME]`
+    #[arg(long, short, value_name = "MODEL")]
+    pub(crate) model: Option<String>,
+    /// Answer the questions of policy with yes for tools whose name matches (repeatable)
+    #[arg(long, value_name = "GLOB")]
+    pub(crate) allow: Vec<String>,
+    /// One JSON document with answer, calls, outcomes and usage
+    #[arg(long)]
+    pub(crate) json: bool,
+    /// Afterwards, say what each server and turn cost
+    #[arg(long)]
+    pub(crate) stats: bool,
+    /// Threads of a local model [default: the physical cores]
+    #[arg(long, value_name = "N")]
+    pub(crate) threads: Option<usize>,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct ToolsArgs {
+    /// Only this server, with all particulars of its tools
+    pub(crate) server: Option<String>,
+    /// As JSON
+    #[arg(long)]
+    pub(crate) json: bool,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct CallArgs {
+    /// The server, as configured
+    pub(crate) server: String,
+    /// The tool, as the server calls it
+    pub(crate) tool: String,
+    /// Arguments; values are read as the tool's schema wants them
+    #[arg(value_name = "KEY=VALUE")]
+    pub(crate) pairs: Vec<String>,
+    /// All arguments as one JSON object
+    #[arg(long, value_name = "JSON", conflicts_with = "pairs")]
+    pub(crate) args: Option<String>,
+    /// Answer the questions of policy with yes for tools whose name matches (repeatable)
+    #[arg(long, value_name = "GLOB")]
+    pub(crate) allow: Vec<String>,
+    /// How long to wait for the answer, in seconds
+    #[arg(long, value_name = "SECONDS")]
+    pub(crate) timeout: Option<f64>,
+    /// The outcome and the whole result as JSON
+    #[arg(long)]
+    pub(crate) json: bool,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct ConfigArgs {
+    #[command(subcommand)]
+    pub(crate) command: ConfigCommand,
+}
+
+#[derive(Debug, Subcommand)]
+pub(crate) enum ConfigCommand {
+    /// Print the configuration in force, secrets masked
+    Show {
+        /// Say for each value in which file and line it was written
+        #[arg(long)]
+        origin: bool,
+        /// As JSON
+        #[arg(long)]
+        json: bool,
+    },
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct ServerArgs {
+    /// Which one: time, echo or workspace
+    pub(crate) name: String,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct ModelArgs {
+    #[command(subcommand)]
+    pub(crate) command: ModelCommand,
+}
+
+#[derive(Debug, Subcommand)]
+pub(crate) enum ModelCommand {
+    /// Known models, and which are here
+    List {
+        /// As JSON
+        #[arg(long)]
+        json: bool,
+    },
+    /// Fetch the weights of a model
+    Pull {
+        /// Its name, `default`, or `file:PATH`
+        #[arg(default_value = "default")]
+        name: String,
+    },
+    /// Remove the weights of a model
+    Rm {
+        /// Its name
+        name: String,
+    },
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct DoctorArgs {
+    /// As JSON
+    #[arg(long)]
+    pub(crate) json: bool,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct RunsArgs {
+    #[command(subcommand)]
+    pub(crate) command: Option<RunsCommand>,
+}
+
+#[derive(Debug, Subcommand)]
+pub(crate) enum RunsCommand {
+    /// The latest runs
+    List {
+        /// How many
+        #[arg(long, short = 'n', default_value_t = 20)]
+        limit: u32,
+        /// As JSON
+        #[arg(long)]
+        json: bool,
+    },
+    /// One run: its turns, calls, decisions and outcomes
+    Show {
+        /// Its name, or the beginning or the last part of it
+        run: String,
+        /// The recorded events, a JSON document a line
+        #[arg(long)]
+        json: bool,
+    },
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct CompletionsArgs {
+    /// The shell
+    pub(crate) shell: Shell,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct ManArgs {
+    /// The folder
+    pub(crate) dir: PathBuf,
+}
+
+/// What clap has to say: help and version are data, everything else is a usage error.
+pub(crate) fn explain(error: &clap::Error) -> ExitCode {
+    let printed = error.print();
+    if error.use_stderr() || printed.is_err() { Exit::Usage.into() } else { Exit::Done.into() }
+}
+
+#[cfg(test)]
+mod tests {
+    use clap::CommandFactory as _;
+
+    #[test]
+    fn the_flags_fit_together() {
+        super::Cli::command().debug_assert();
+    }
+}

@@ -1,0 +1,12 @@
+//! One file for each command.
+
+pub(crate) mod ask;
+pub(crate) mod call;
+pub(crate) mod completions;
+pub(crate) mod config;
+pub(crate) mod doctor;
+pub(crate) mod man;
+pub(crate) mod model;
+pub(crate) mod runs;
+pub(crate) mod server;
+pub(crate) mod tools;

@@ -1,0 +1,201 @@
+//! `outrigger call`: one tool call, through the same gate as a model's.
+
+use std::process::ExitCode;
+use std::sync::Arc;
+use std::time::Duration;
+
+use outrigger_host::catalog::CatalogTool;
+use outrigger_host::outcome::{CallOutcome, Rejection};
+use outrigger_host::toolset::Toolset;
+use outrigger_host::words::Words;
+use outrigger_host::{CallContext, CallReport, ProposedCall, ServerState};
+use outrigger_journal::{Event, RunStatus, Tokens};
+use serde_json::{Map, Value, json};
+use tokio_util::sync::CancellationToken;
+
+use crate::cli::{CallArgs, Common};
+use crate::display::Display;
+use crate::error::{CommandError, Exit};
+use crate::screen::Screen;
+use crate::session::{self, Opening, Record, Session};
+use crate::{approver, surroundings};
+
+pub(crate) async fn run(common: &Common, args: CallArgs, screen: &Screen) -> Result<ExitCode, CommandError> {
+    let cancel = CancellationToken::new();
+    session::interruptible(&cancel, call(common, args, screen, &cancel)).await
+}
+
+async fn call(
+    common: &Common,
+    args: CallArgs,
+    screen: &Screen,
+    cancel: &CancellationToken,
+) -> Result<ExitCode, CommandError> {
+    let mut config = session::configuration(common, screen)?;
+    session::only(&mut config, &args.server)?;
+    let started = Event::RunStarted {
+        command: "call".to_owned(),
+        question: None,
+        model: None,
+        workspace: surroundings::workspace(common)?.display().to_string(),
+        version: env!("CARGO_PKG_VERSION").to_owned(),
+    };
+    let session = Session::open(Opening {
+        common,
+        config: &config,
+        record: Record::Journal(started),
+        observers: vec![Arc::new(Display::new(*screen, false))],
+        approver: approver::approver(screen),
+        allow: &args.allow,
+    })
+    .await?;
+    let made = Box::pin(make(&session, &args, cancel)).await;
+    let (status, reason) = match &made {
+        Ok(report) if report.outcome.is_error() => (status_of(&report.outcome), None),
+        Ok(_) => (RunStatus::Done, None),
+        Err(error) => (RunStatus::Failed, Some(error.to_string())),
+    };
+    session.close(Some(Event::RunEnded { status, reason, answer: None, usage: Tokens::default() }), screen).await?;
+    let report = made?;
+    print(&report, args.json, screen)?;
+    verdict(&report)
+}
+
+async fn make(session: &Session, args: &CallArgs, cancel: &CancellationToken) -> Result<CallReport, CommandError> {
+    tokio::select! {
+        () = cancel.cancelled() => return Err(CommandError::new(Exit::Interrupted, "interrupted before anything was sent")),
+        starting = session.host.settled(Duration::from_secs(600)) => drop(starting),
+    }
+    let toolset = session.host.toolset();
+    let tool = find(session, &toolset, args)?;
+    let arguments = match &args.args {
+        Some(text) => text.clone(),
+        None => from_pairs(&args.pairs, tool)?.to_string(),
+    };
+    let deadline = args.timeout.map(|seconds| {
+        Duration::try_from_secs_f64(seconds)
+            .map_err(|error| CommandError::usage(format!("`--timeout {seconds}` is not a time: {error}")))
+    });
+    let context = CallContext { cancel: cancel.clone(), deadline: deadline.transpose()?, on_progress: None };
+    let proposed = ProposedCall { tool: tool.name.to_string(), arguments, turn: None };
+    Ok(session.host.call(&toolset, proposed, context).await)
+}
+
+/// The tool by the server's own name for it, or by the model's.
+fn find<'a>(session: &Session, toolset: &'a Toolset, args: &CallArgs) -> Result<&'a CatalogTool, CommandError> {
+    let wanted = args.tool.as_str();
+    let found = toolset.tools().iter().find(|tool| tool.raw_name == wanted || tool.name.as_str() == wanted);
+    if let Some(tool) = found {
+        return Ok(tool);
+    }
+    for status in session.host.servers() {
+        if let ServerState::Failed(failure) = &status.state {
+            let error = CommandError::new(unavailable(failure), format!("`{}`: {}", status.name, failure.error));
+            return Err(error.hints(failure.hints.clone()));
+        }
+        let catalog = status.catalog.unwrap_or_default();
+        if let Some(tool) = catalog.set_aside.iter().find(|tool| tool.tool == wanted) {
+            let error = format!("the tool `{wanted}` of `{}` was set aside: {}", status.name, tool.reason);
+            return Err(CommandError::failed(error));
+        }
+        if let Some(tool) = catalog.tools.iter().find(|tool| tool.raw_name == wanted) {
+            let verdict = session.host.policy().decide(tool);
+            return Err(CommandError::new(Exit::Refused, format!("`{wanted}` is denied by {}", verdict.rule)));
+        }
+    }
+    let error = CommandError::usage(format!("the server `{}` has no tool `{wanted}`", args.server));
+    let near: Vec<_> = toolset.nearest(wanted).into_iter().filter_map(|name| toolset.get(name)).collect();
+    let near: Vec<_> = near.iter().map(|tool| format!("`{}`", tool.raw_name)).collect();
+    let hint = if near.is_empty() {
+        format!("`outrigger tools {}` lists what it has", args.server)
+    } else {
+        format!("did you mean {}?", near.join(" or "))
+    };
+    Err(error.hint(hint))
+}
+
+fn unavailable(failure: &outrigger_host::Failure) -> Exit {
+    match failure.kind {
+        outrigger_host::FailureKind::Config => Exit::Usage,
+        _ => Exit::Unavailable,
+    }
+}
+
+/// Values as the schema wants them; where it says nothing, JSON when it is JSON, else text.
+fn from_pairs(pairs: &[String], tool: &CatalogTool) -> Result<Value, CommandError> {
+    let mut object = Map::new();
+    for pair in pairs {
+        let Some((key, value)) = pair.split_once('=') else {
+            let error = CommandError::usage(format!("`{pair}` is not `key=value`"));
+            return Err(error.hint("or give all arguments as JSON: `--args '{\"key\": \"value\"}'`"));
+        };
+        let wanted = &tool.input_schema["properties"][key]["type"];
+        let value = match wanted.as_str() {
+            Some("string") => Value::from(value),
+            _ => serde_json::from_str(value).unwrap_or_else(|_| Value::from(value)),
+        };
+        if object.insert(key.to_owned(), value).is_some() {
+            return Err(CommandError::usage(format!("`{key}` is given twice")));
+        }
+    }
+    Ok(Value::Object(object))
+}
+
+fn print(report: &CallReport, as_json: bool, screen: &Screen) -> Result<(), CommandError> {
+    if as_json {
+        let result = match &report.outcome {
+            CallOutcome::Completed(result) => serde_json::from_str(result.raw.get()).unwrap_or(Value::Null),
+            _ => Value::Null,
+        };
+        let words: Vec<_> = report.words.iter().filter_map(text).collect();
+        return screen.json(&json!({
+            "call": report.call,
+            "outcome": report.outcome.kind(),
+            "is_error": report.outcome.is_error(),
+            "words": words.join("\n"),
+            "result": result,
+            "took_ms": u64::try_from(report.took.as_millis()).unwrap_or(u64::MAX),
+        }));
+    }
+    if let CallOutcome::Completed(_) = report.outcome {
+        for words in &report.words {
+            match words {
+                Words::Text(text) => screen.foreign(&format!("{}\n", text.trim_end_matches('\n')))?,
+                Words::Image { media_type, data } => {
+                    screen.data(&format!("[image, {media_type}, about {} bytes; `--json` has it]\n", data.len() / 4 * 3))?;
+                }
+            }
+        }
+    }
+    Ok(())
+}
+
+fn text(words: &Words) -> Option<&str> {
+    match words {
+        Words::Text(text) => Some(text),
+        Words::Image { .. } => None,
+    }
+}
+
+fn status_of(outcome: &CallOutcome) -> RunStatus {
+    match outcome {
+        CallOutcome::Rejected(rejection) if rejection.is_refusal() => RunStatus::Refused,
+        CallOutcome::Rejected(Rejection::Cancelled) => RunStatus::Interrupted,
+        _ => RunStatus::Failed,
+    }
+}
+
+fn verdict(report: &CallReport) -> Result<ExitCode, CommandError> {
+    let told = report.words.iter().filter_map(text).collect::<Vec<_>>().join("\n");
+    let exit = match &report.outcome {
+        CallOutcome::Completed(result) if result.is_error => return Ok(Exit::Failed.into()),
+        CallOutcome::Completed(_) => return Ok(Exit::Done.into()),
+        CallOutcome::Rejected(Rejection::Cancelled) => Exit::Interrupted,
+        CallOutcome::Rejected(rejection) if rejection.is_refusal() => Exit::Refused,
+        CallOutcome::Rejected(Rejection::Changed | Rejection::NotRecorded { .. }) | CallOutcome::Violated(_) => Exit::Failed,
+        CallOutcome::Rejected(_) => Exit::Usage,
+        CallOutcome::NotSent(_) => Exit::Unavailable,
+        CallOutcome::Unknown(_) => Exit::Unknown,
+    };
+    Err(CommandError::new(exit, told))
+}

@@ -1,0 +1,202 @@
+//! `outrigger tools`: what there is to work with, and what it costs.
+
+use std::process::ExitCode;
+use std::sync::Arc;
+
+use outrigger_host::approve::NobodyThere;
+use outrigger_host::catalog::CatalogTool;
+use outrigger_host::{Host, ServerState, ServerStatus};
+use serde_json::{Value, json};
+
+use crate::cli::{Common, ToolsArgs};
+use crate::display::seconds;
+use crate::error::{CommandError, Exit};
+use crate::screen::{Label, Screen};
+use crate::session::{self, Opening, Record, Session};
+use crate::visible;
+
+pub(crate) async fn run(common: &Common, args: &ToolsArgs, screen: &Screen) -> Result<ExitCode, CommandError> {
+    let cancel = tokio_util::sync::CancellationToken::new();
+    session::interruptible(&cancel, tools(common, args, screen)).await
+}
+
+async fn tools(common: &Common, args: &ToolsArgs, screen: &Screen) -> Result<ExitCode, CommandError> {
+    let mut config = session::configuration(common, screen)?;
+    if let Some(server) = &args.server {
+        session::only(&mut config, server)?;
+    }
+    let session = Session::open(Opening {
+        common,
+        config: &config,
+        record: Record::Nothing,
+        observers: Vec::new(),
+        approver: Arc::new(NobodyThere),
+        allow: &[],
+    })
+    .await?;
+    session.host.settled(session::PATIENCE).await;
+    let servers = session.host.servers();
+    let printed = if args.json {
+        screen.json(&servers.iter().map(|server| as_json(server, &session.host)).collect::<Vec<_>>())
+    } else {
+        print(&servers, &session.host, args.server.is_some(), screen).map_err(CommandError::from)
+    };
+    session.close(None, screen).await?;
+    printed?;
+    let down = servers.iter().any(|server| matches!(server.state, ServerState::Failed(_) | ServerState::Starting));
+    Ok(if down { Exit::Unavailable.into() } else { Exit::Done.into() })
+}
+
+fn print(servers: &[ServerStatus], host: &Host, whole: bool, screen: &Screen) -> std::io::Result<()> {
+    for server in servers {
+        let name = server.name.to_string();
+        screen.data(&format!("{} {}\n", screen.ink(Label::Name, &visible::line(&name)), standing(server, screen)))?;
+        let Some(catalog) = &server.catalog else { continue };
+        for tool in &catalog.tools {
+            if whole { print_whole(tool, host, screen)? } else { print_line(tool, host, screen)? }
+        }
+        for tool in &catalog.set_aside {
+            let line = format!("  set aside: {}: {}\n", visible::line(&tool.tool), visible::line(&tool.reason));
+            screen.data(&screen.ink(Label::Warn, &line).to_string())?;
+        }
+        for problem in &catalog.problems {
+            screen.data(&screen.ink(Label::Warn, &format!("  {}\n", visible::line(problem))).to_string())?;
+        }
+    }
+    let toolset = host.toolset();
+    screen.data(&format!("{} tools in all, ~{} tokens per request\n", toolset.tools().len(), toolset.tokens()))
+}
+
+/// One line about a server, behind its name.
+pub(crate) fn standing(server: &ServerStatus, screen: &Screen) -> String {
+    match &server.state {
+        ServerState::Ready(ready) => {
+            let catalog = server.catalog.clone().unwrap_or_default();
+            let peer = ready.connection.peer();
+            let took = seconds(u64::try_from(ready.took.as_millis()).unwrap_or(u64::MAX));
+            let count = catalog.tools.len();
+            let noun = if count == 1 { "tool" } else { "tools" };
+            format!("{count} {noun}, ~{} tokens, protocol {}, ready in {took}", catalog.tokens(), peer.protocol_version)
+        }
+        ServerState::Failed(failure) => {
+            format!("{} ({}): {}", screen.ink(Label::Bad, "set aside"), failure.stage, visible::line(&failure.error))
+        }
+        ServerState::Starting => screen.ink(Label::Warn, "still starting").to_string(),
+        ServerState::Disabled => screen.ink(Label::Dim, "switched off").to_string(),
+        ServerState::Stopped => "stopped".to_owned(),
+    }
+}
+
+fn print_line(tool: &CatalogTool, host: &Host, screen: &Screen) -> std::io::Result<()> {
+    let decision = host.policy().decide(tool).decision;
+    let first = tool.description.lines().next().unwrap_or_default();
+    let about: String = visible::line(first).chars().take(80).collect();
+    let decision = screen.ink(label_of(decision), decision.as_str());
+    screen.data(&format!("  {} ~{} tokens, {decision}\n", tool.name, tool.tokens))?;
+    if about.is_empty() { Ok(()) } else { screen.data(&format!("      {}\n", screen.ink(Label::Dim, &about))) }
+}
+
+fn print_whole(tool: &CatalogTool, host: &Host, screen: &Screen) -> std::io::Result<()> {
+    let verdict = host.policy().decide(tool);
+    screen.data(&format!("\n  {}\n", screen.ink(Label::Name, tool.name.as_str())))?;
+    let hints = hints(tool);
+    let rows = [
+        ("own name", visible::line(&tool.raw_name).into_owned()),
+        ("title", visible::line(tool.title.as_deref().unwrap_or("")).into_owned()),
+        ("policy", verdict.to_string()),
+        ("says of itself", if hints.is_empty() { String::new() } else { hints.join(", ") }),
+        ("tokens", format!("~{}", tool.tokens)),
+        ("digest", tool.digest.to_string()[..16].to_owned()),
+    ];
+    for (key, value) in rows.iter().filter(|(_, value)| !value.is_empty()) {
+        screen.data(&format!("    {} {value}\n", screen.ink(Label::Dim, &format!("{key:<14}"))))?;
+    }
+    for line in visible::lines(&tool.description).lines() {
+        screen.data(&format!("    {line}\n"))?;
+    }
+    let schema = serde_json::to_string_pretty(&tool.input_schema).unwrap_or_default();
+    for line in visible::lines(&schema).lines() {
+        screen.data(&format!("    {}\n", screen.ink(Label::Dim, line)))?;
+    }
+    Ok(())
+}
+
+fn hints(tool: &CatalogTool) -> Vec<&'static str> {
+    let hints = tool.annotations;
+    [
+        (hints.read_only == Some(true), "only reads"),
+        (hints.destructive == Some(true), "may destroy"),
+        (hints.idempotent == Some(true), "repeating changes nothing"),
+        (hints.open_world == Some(true), "reaches the outside world"),
+    ]
+    .into_iter()
+    .filter_map(|(said, words)| said.then_some(words))
+    .collect()
+}
+
+fn label_of(decision: outrigger_host::config::Decision) -> Label {
+    use outrigger_host::config::Decision;
+    match decision {
+        Decision::Allow => Label::Good,
+        Decision::Ask => Label::Warn,
+        Decision::Deny => Label::Bad,
+    }
+}
+
+/// A server and its tools, for programs.
+fn as_json(server: &ServerStatus, host: &Host) -> Value {
+    let catalog = server.catalog.clone().unwrap_or_default();
+    let tools: Vec<_> = catalog.tools.iter().map(|tool| tool_as_json(tool, host)).collect();
+    let set_aside: Vec<_> =
+        catalog.set_aside.iter().map(|tool| json!({"tool": tool.tool, "reason": tool.reason})).collect();
+    let mut out = state_as_json(server);
+    out["tools"] = Value::from(tools);
+    out["set_aside"] = Value::from(set_aside);
+    out["problems"] = json!(catalog.problems);
+    out["tokens"] = Value::from(catalog.tokens());
+    out
+}
+
+fn tool_as_json(tool: &CatalogTool, host: &Host) -> Value {
+    let verdict = host.policy().decide(tool);
+    json!({
+        "name": tool.name.as_str(),
+        "raw_name": tool.raw_name,
+        "title": tool.title,
+        "description": tool.description,
+        "input_schema": tool.input_schema,
+        "tokens": tool.tokens,
+        "decision": verdict.decision.as_str(),
+        "rule": verdict.rule,
+        "digest": tool.digest.to_string(),
+    })
+}
+
+/// Where a server stands, for programs; `doctor --json` says the same.
+pub(crate) fn state_as_json(server: &ServerStatus) -> Value {
+    let name = server.name.as_str();
+    match &server.state {
+        ServerState::Ready(ready) => {
+            let peer = ready.connection.peer();
+            json!({
+                "server": name,
+                "state": "ready",
+                "protocol_version": peer.protocol_version,
+                "server_name": peer.name,
+                "server_version": peer.version,
+                "took_ms": u64::try_from(ready.took.as_millis()).unwrap_or(u64::MAX),
+            })
+        }
+        ServerState::Failed(failure) => json!({
+            "server": name,
+            "state": "failed",
+            "stage": failure.stage,
+            "error": failure.error,
+            "hints": failure.hints,
+            "stderr_tail": failure.stderr_tail,
+        }),
+        ServerState::Starting => json!({"server": name, "state": "starting"}),
+        ServerState::Disabled => json!({"server": name, "state": "disabled"}),
+        ServerState::Stopped => json!({"server": name, "state": "stopped"}),
+    }
+}

@@ -1,0 +1,187 @@
+//! The live display: a quiet line on stderr for each server, call and turn, made from the same
+//! events that are recorded.
+
+use std::collections::HashMap;
+use std::sync::{Mutex, PoisonError};
+
+use outrigger_agent::Listener;
+use outrigger_journal::{DecidedBy, Event, Observer, OutcomeKind, Recorded, Tokens};
+
+use crate::screen::{Label, Screen};
+use crate::visible;
+
+/// Characters of arguments and results that are shown of a call; `runs show` has the whole.
+const SHOWN: usize = 200;
+
+/// Shows events, and the answer while it is written.
+pub(crate) struct Display {
+    screen: Screen,
+    /// Print the model's text as it comes.
+    stream: bool,
+    state: Mutex<State>,
+}
+
+#[derive(Default)]
+struct State {
+    /// Calls that were announced with their arguments.
+    announced: HashMap<u32, String>,
+    /// The model's text of this turn, as far as it was printed.
+    printed: String,
+}
+
+impl Display {
+    /// `stream`: the model's text is printed to stdout as it comes, for a person to read.
+    pub(crate) fn new(screen: Screen, stream: bool) -> Self {
+        Self { screen, stream, state: Mutex::default() }
+    }
+
+    /// Whether this text has been printed as the last thing on stdout.
+    pub(crate) fn has_printed(&self, text: &str) -> bool {
+        let state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
+        self.stream && !text.is_empty() && state.printed == text
+    }
+
+    fn state<T>(&self, work: impl FnOnce(&mut State) -> T) -> T {
+        work(&mut self.state.lock().unwrap_or_else(PoisonError::into_inner))
+    }
+
+    fn server(&self, name: &str, rest: &str) {
+        let name = visible::line(name);
+        self.screen.say(format_args!("{:<12} {rest}", self.screen.talk(Label::Name, &name)));
+    }
+
+    fn server_failed(&self, server: &str, error: &str, hints: &[String], stderr_tail: &[String]) {
+        let word = self.screen.talk(Label::Bad, "set aside");
+        self.server(server, &format!("{word}: {}", visible::line(error)));
+        for line in stderr_tail.iter().rev().take(5).rev() {
+            let line = format!("  | {}", visible::line(line));
+            self.screen.say(self.screen.talk(Label::Dim, &line));
+        }
+        for hint in hints {
+            self.screen.say(format_args!("  {} {}", self.screen.talk(Label::Good, "hint:"), visible::line(hint)));
+        }
+    }
+
+    fn call_prepared(&self, call: u32, arguments: &str, repairs: &[String]) {
+        let tool = self.state(|state| state.announced.get(&call).cloned()).unwrap_or_default();
+        let arguments = shown(arguments);
+        self.screen.say(format_args!("#{call} → {} {arguments}", self.screen.talk(Label::Name, &tool)));
+        for repair in repairs {
+            let line = format!("#{call}   repaired: {}", visible::line(repair));
+            self.screen.say(self.screen.talk(Label::Dim, &line));
+        }
+    }
+
+    fn call_ended(&self, call: u32, outcome: OutcomeKind, is_error: bool, summary: &str, took_ms: u64) {
+        let label = match outcome {
+            OutcomeKind::Completed if !is_error => Label::Good,
+            OutcomeKind::Completed | OutcomeKind::Rejected | OutcomeKind::NotSent => Label::Warn,
+            OutcomeKind::Unknown | OutcomeKind::Violated => Label::Bad,
+        };
+        let summary = shown(summary);
+        let arrow = self.screen.talk(label, "←");
+        let took = if took_ms > 0 { format!(" ({})", seconds(took_ms)) } else { String::new() };
+        self.screen.say(format_args!("#{call} {arrow} {summary}{}", self.screen.talk(Label::Dim, &took)));
+    }
+
+    fn turn(&self, turn: u32, usage: &Tokens, took_ms: u64) {
+        let line = format!(
+            "turn {turn}: {} tokens in ({} cached), {} out, {}",
+            usage.input,
+            usage.cached,
+            usage.output,
+            seconds(took_ms)
+        );
+        self.screen.say(self.screen.talk(Label::Dim, &line));
+    }
+
+    /// Ends a line that the model's text has begun. `done`: the text was the answer.
+    fn end_text(&self, done: bool) {
+        let open = self.state(|state| {
+            let open = !state.printed.is_empty() && !state.printed.ends_with('\n');
+            if !done {
+                state.printed.clear();
+            }
+            open
+        });
+        if open && self.stream {
+            self.screen.data("\n").ok();
+        }
+    }
+}
+
+impl Observer for Display {
+    fn observe(&self, recorded: &Recorded) {
+        match &recorded.event {
+            Event::ServerReady { server, tools, tokens, took_ms, .. } => {
+                let noun = if *tools == 1 { "tool " } else { "tools" };
+                self.server(server, &format!("{tools:>3} {noun} ~{tokens} tokens, ready in {}", seconds(*took_ms)));
+            }
+            Event::ServerFailed { server, error, hints, stderr_tail, .. } => {
+                self.server_failed(server, error, hints, stderr_tail);
+            }
+            Event::ServerEnded { server, reason } => self.server(server, &format!("ended: {}", visible::line(reason))),
+            Event::ToolSetAside { server, tool, reason } => {
+                let word = self.screen.talk(Label::Warn, "set aside");
+                self.server(server, &format!("tool `{}` {word}: {}", visible::line(tool), visible::line(reason)));
+            }
+            Event::ModelRetry { attempt, wait_ms, reason, .. } => {
+                let line = format!("trying again in {} (attempt {attempt}): {}", seconds(*wait_ms), visible::line(reason));
+                self.screen.say(self.screen.talk(Label::Warn, &line));
+            }
+            Event::ModelAnswered { turn, usage, calls, took_ms, .. } => {
+                self.end_text(*calls == 0);
+                self.turn(*turn, usage, *took_ms);
+            }
+            Event::CallProposed { call, tool, .. } => {
+                let tool = visible::line(tool).into_owned();
+                self.state(|state| state.announced.insert(*call, tool));
+            }
+            Event::CallPrepared { call, arguments, repairs, .. } => self.call_prepared(*call, arguments.get(), repairs),
+            Event::CallDecided { call, allowed: false, by: DecidedBy::Nobody, .. } => {
+                let tool = self.state(|state| state.announced.get(call).cloned()).unwrap_or_default();
+                let hint = format!("allow it with --allow '{tool}', or run in a terminal to be asked");
+                self.screen.say(format_args!("#{call}   {} {hint}", self.screen.talk(Label::Good, "hint:")));
+            }
+            Event::CallEnded { call, outcome, is_error, summary, took_ms, .. } => {
+                self.call_ended(*call, *outcome, *is_error, summary, *took_ms);
+            }
+            Event::LateAnswer { call, summary, .. } => {
+                self.screen.say(format_args!("#{call} ← late answer: {}", shown(summary)));
+            }
+            _ => {}
+        }
+    }
+}
+
+impl Listener for Display {
+    fn text(&self, delta: &str) {
+        if self.stream {
+            self.state(|state| state.printed.push_str(delta));
+            self.screen.foreign(delta).ok();
+        }
+    }
+
+    fn reasoning(&self, _: &str) {}
+}
+
+/// On one line, made visible, and not longer than a few lines of a terminal.
+fn shown(text: &str) -> String {
+    let text = visible::line(text);
+    if text.chars().count() <= SHOWN {
+        return text.into_owned();
+    }
+    let head: String = text.chars().take(SHOWN).collect();
+    format!("{head}… ({} characters in all)", text.chars().count())
+}
+
+/// Milliseconds as a person reads them.
+pub(crate) fn seconds(millis: u64) -> String {
+    #[expect(clippy::cast_precision_loss, reason = "for reading")]
+    let seconds = millis as f64 / 1000.0;
+    match millis {
+        0..1000 => format!("{millis} ms"),
+        1000..10_000 => format!("{seconds:.1} s"),
+        _ => format!("{seconds:.0} s"),
+    }
+}

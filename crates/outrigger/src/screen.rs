@@ -1,0 +1,171 @@
+//! Where output goes: stdout is data, stderr is talk. Commands push labelled text; only this file
+//! knows colours. Everything is legible without them, and at 60 columns.
+
+use std::fmt;
+use std::io::{self, IsTerminal as _, Write as _};
+use std::process::ExitCode;
+
+use anstyle::{AnsiColor, Style};
+
+use crate::cli::{Color, Common};
+use crate::error::CommandError;
+use crate::visible;
+
+/// What a piece of text is. A theme maps it to a style.
+#[derive(Debug, Clone, Copy)]
+pub(crate) enum Label {
+    /// Names: servers, tools, runs.
+    Name,
+    /// It went well.
+    Good,
+    /// Worth a look.
+    Warn,
+    /// It went wrong.
+    Bad,
+    /// Beside the point: times, origins.
+    Dim,
+}
+
+/// Both outputs, and how they may be written to.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Screen {
+    quiet: bool,
+    color_out: bool,
+    color_err: bool,
+}
+
+/// Text with a label, ready to be written.
+pub(crate) struct Painted<'a> {
+    text: &'a str,
+    style: Option<Style>,
+}
+
+impl Screen {
+    pub(crate) fn new(common: &Common) -> Self {
+        let auto = !crate::surroundings::no_color();
+        let color = |terminal: bool| match common.color {
+            Color::Always => true,
+            Color::Never => false,
+            Color::Auto => auto && terminal,
+        };
+        Self {
+            quiet: common.quiet,
+            color_out: color(io::stdout().is_terminal()),
+            color_err: color(io::stderr().is_terminal()),
+        }
+    }
+
+    /// Before the flags are known.
+    pub(crate) fn plain() -> Self {
+        Self { quiet: false, color_out: false, color_err: false }
+    }
+
+    /// Whether stdout is a terminal, and so read by a person.
+    pub(crate) fn data_is_read_live(&self) -> bool {
+        io::stdout().is_terminal()
+    }
+
+    /// Whether somebody can be asked: the question goes to stderr, the answer comes from stdin.
+    pub(crate) fn can_ask(&self) -> bool {
+        io::stdin().is_terminal() && io::stderr().is_terminal()
+    }
+
+
+    /// Data, as it is.
+    pub(crate) fn data(&self, text: &str) -> io::Result<()> {
+        let mut out = io::stdout().lock();
+        match out.write_all(text.as_bytes()).and_then(|()| out.flush()) {
+            // Whoever reads has read enough, as `head` does.
+            Err(error) if error.kind() == io::ErrorKind::BrokenPipe => Ok(()),
+            other => other,
+        }
+    }
+
+    /// Data from elsewhere: as it is into a pipe or file, made visible on a terminal.
+    pub(crate) fn foreign(&self, text: &str) -> io::Result<()> {
+        if self.data_is_read_live() { self.data(&visible::lines(text)) } else { self.data(text) }
+    }
+
+    /// A JSON document and a line end.
+    pub(crate) fn json(&self, value: &impl serde::Serialize) -> Result<(), CommandError> {
+        let text = serde_json::to_string_pretty(value)
+            .map_err(|error| CommandError::failed(format!("the output cannot be written as JSON: {error}")))?;
+        Ok(self.data(&format!("{text}\n"))?)
+    }
+
+    /// Talk. Not heard when quiet; a closed stderr is nobody's problem.
+    pub(crate) fn say(&self, text: impl fmt::Display) {
+        if !self.quiet {
+            self.insist(text);
+        }
+    }
+
+    /// Talk that is heard even when quiet: errors, questions.
+    pub(crate) fn insist(&self, text: impl fmt::Display) {
+        writeln!(io::stderr().lock(), "{text}").ok();
+    }
+
+    /// The beginning of a line of talk that the person will end.
+    pub(crate) fn prompt(&self, text: impl fmt::Display) {
+        let mut err = io::stderr().lock();
+        write!(err, "{text}").and_then(|()| err.flush()).ok();
+    }
+
+    /// Text for stderr.
+    pub(crate) fn talk<'a>(&self, label: Label, text: &'a str) -> Painted<'a> {
+        Painted { text, style: self.color_err.then(|| style(label)) }
+    }
+
+    /// Text for stdout.
+    pub(crate) fn ink<'a>(&self, label: Label, text: &'a str) -> Painted<'a> {
+        Painted { text, style: self.color_out.then(|| style(label)) }
+    }
+
+    /// Tells a failure, and gives its exit code.
+    pub(crate) fn fail(&self, error: &CommandError) -> ExitCode {
+        self.insist(format_args!("{} {}", self.talk(Label::Bad, "error:"), visible::lines(&error.error)));
+        for hint in &error.hints {
+            self.insist(format_args!("{} {}", self.talk(Label::Good, "hint:"), visible::lines(hint)));
+        }
+        error.exit.into()
+    }
+
+    /// Diagnosis on stderr, off unless asked for.
+    pub(crate) fn trace(&self, verbose: u8) {
+        let filter = match verbose {
+            0 => return,
+            1 => "outrigger=debug,outrigger_host=debug,outrigger_connect=debug,outrigger_agent=debug,warn",
+            _ => "trace,hyper=info,reqwest=info,rustls=info",
+        };
+        tracing_subscriber::fmt()
+            .with_env_filter(filter)
+            .with_writer(io::stderr)
+            .with_ansi(self.color_err)
+            .try_init()
+            .ok();
+    }
+}
+
+impl fmt::Display for Painted<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self.style {
+            Some(style) => {
+                write!(f, "{style}")?;
+                f.pad(self.text)?;
+                write!(f, "{style:#}")
+            }
+            None => f.pad(self.text),
+        }
+    }
+}
+
+fn style(label: Label) -> Style {
+    let color = |color: AnsiColor| Style::new().fg_color(Some(color.into()));
+    match label {
+        Label::Name => Style::new().bold(),
+        Label::Good => color(AnsiColor::Green),
+        Label::Warn => color(AnsiColor::Yellow),
+        Label::Bad => color(AnsiColor::Red).bold(),
+        Label::Dim => Style::new().dimmed(),
+    }
+}

@@ -1,0 +1,165 @@
+//! What the commands that talk to servers share: configuration, journal, host, and an end that
+//! writes everything down.
+
+use std::collections::BTreeSet;
+use std::ffi::OsString;
+use std::future::Future;
+use std::sync::Arc;
+use std::time::Duration;
+
+use outrigger_connect::Connector;
+use outrigger_host::approve::Approver;
+use outrigger_host::config::{Config, EntryState, Severity};
+use outrigger_host::policy::Policy;
+use outrigger_host::{Host, Parts};
+use outrigger_journal::{Event, Journal, Observer, Run, RunOptions};
+use tokio_util::sync::CancellationToken;
+
+use crate::builtin;
+use crate::cli::Common;
+use crate::error::{CommandError, Exit};
+use crate::screen::{Label, Screen};
+use crate::{models, surroundings, visible};
+
+/// The hidden subcommand that stands between this program and each server it starts.
+pub(crate) const SUPERVISE: &str = "__supervise";
+
+/// How long to wait for servers that are still starting before going on without them.
+pub(crate) const PATIENCE: Duration = Duration::from_secs(20);
+
+/// Reads the configuration. Broken files and broken policy end the command: what they would have
+/// forbidden is not known. A broken server is only set aside.
+pub(crate) fn configuration(common: &Common, screen: &Screen) -> Result<Config, CommandError> {
+    let config = outrigger_host::config::load(&surroundings::of_configuration(common)?);
+    for problem in &config.problems {
+        match problem.severity {
+            Severity::Warning => screen.say(visible::lines(problem.render().trim_end())),
+            Severity::Error => screen.insist(visible::lines(problem.render().trim_end())),
+        }
+    }
+    if config.fatal().next().is_some() {
+        let error = CommandError::usage("the configuration cannot be used; nothing was started");
+        return Err(error.hint("`outrigger doctor` looks at the rest"));
+    }
+    Ok(config)
+}
+
+/// Keeps one configured server, built-in or not; the others are not started.
+pub(crate) fn only(config: &mut Config, name: &str) -> Result<(), CommandError> {
+    let mut known: BTreeSet<String> = config.servers.keys().map(ToString::to_string).collect();
+    known.extend(config.builtin_servers().into_iter().map(ToOwned::to_owned));
+    if let Some(entry) = config.servers.values().find(|entry| entry.name.as_str() == name)
+        && matches!(entry.state, EntryState::Disabled)
+    {
+        let error = format!("the server `{name}` is switched off at {}", entry.origin);
+        return Err(CommandError::usage(error));
+    }
+    if config.keep_only(name) { Ok(()) } else { Err(no_such_server(name, &known)) }
+}
+
+fn no_such_server(name: &str, known: &BTreeSet<String>) -> CommandError {
+    let names: Vec<_> = known.iter().map(|name| format!("`{name}`")).collect();
+    let error = CommandError::usage(format!("there is no server `{name}`"));
+    error.hint(format!("configured are {}", names.join(", ")))
+}
+
+/// What a session records into.
+pub(crate) enum Record {
+    /// The journal, as a run that begins with this event.
+    Journal(Event),
+    /// Nothing: the command only looks.
+    Nothing,
+}
+
+/// A host with its record.
+pub(crate) struct Session {
+    pub(crate) host: Host,
+    pub(crate) run: Run,
+    pub(crate) journal: Option<Journal>,
+}
+
+/// How a session is to be begun.
+pub(crate) struct Opening<'a> {
+    pub(crate) common: &'a Common,
+    pub(crate) config: &'a Config,
+    pub(crate) record: Record,
+    pub(crate) observers: Vec<Arc<dyn Observer>>,
+    pub(crate) approver: Arc<dyn Approver>,
+    pub(crate) allow: &'a [String],
+}
+
+impl Session {
+    pub(crate) async fn open(opening: Opening<'_>) -> Result<Self, CommandError> {
+        let Opening { common, config, record, observers, approver, allow } = opening;
+        let policy = Policy::new(&config.policy, allow)?;
+        let secrets = [config.secrets(), models::keys()].concat();
+        let options = RunOptions { observers, secrets };
+        let (journal, run) = match record {
+            Record::Nothing => (None, Run::unrecorded(options)),
+            Record::Journal(started) => {
+                let journal = Journal::open(&surroundings::journal(common)?)?;
+                let run = journal.begin(started, options).await?;
+                (Some(journal), run)
+            }
+        };
+        let builtins = builtin::servers(config, &surroundings::workspace(common)?)?;
+        let connector = Connector::new(env!("CARGO_PKG_VERSION"), supervisor());
+        let host = Host::start(config, Parts { connector, run: run.clone(), builtins, approver, policy });
+        Ok(Self { host, run, journal })
+    }
+
+    /// Closes the servers and then the journal. What could not be recorded is told.
+    pub(crate) async fn close(self, ended: Option<Event>, screen: &Screen) -> Result<(), CommandError> {
+        self.host.close().await;
+        if let Some(ended) = ended {
+            self.run.record(ended);
+        }
+        if let Some(journal) = self.journal {
+            journal.close().await?;
+        }
+        if let Some(trouble) = self.run.trouble() {
+            screen.insist(format_args!("{} not everything was recorded: {trouble}", screen.talk(Label::Warn, "warning:")));
+        }
+        Ok(())
+    }
+}
+
+/// This program, run as the supervisor of a server.
+fn supervisor() -> Option<Vec<OsString>> {
+    surroundings::own_program().map(|program| vec![program.into_os_string(), SUPERVISE.into()])
+}
+
+/// Runs `work` to its end. The first interrupt cancels `cancel` and lets it end in order; the second
+/// does not wait any longer.
+pub(crate) async fn interruptible<T>(
+    cancel: &CancellationToken,
+    work: impl Future<Output = Result<T, CommandError>>,
+) -> Result<T, CommandError> {
+    tokio::pin!(work);
+    loop {
+        tokio::select! {
+            done = &mut work => return done,
+            () = interrupted() => {
+                if cancel.is_cancelled() {
+                    return Err(CommandError::new(Exit::Interrupted, "interrupted twice; not everything was closed in order"));
+                }
+                cancel.cancel();
+            }
+        }
+    }
+}
+
+#[cfg(unix)]
+async fn interrupted() {
+    use tokio::signal::unix::{SignalKind, signal};
+    let Ok(mut terminate) = signal(SignalKind::terminate()) else { return std::future::pending().await };
+    tokio::select! {
+        _ = tokio::signal::ctrl_c() => {}
+        _ = terminate.recv() => {}
+    }
+}
+
+#[cfg(not(unix))]
+async fn interrupted() {
+    tokio::signal::ctrl_c().await.ok();
+}
