@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use outrigger_journal::{Event, Journal, JournalError, Misplaced, RunOptions, RunStatus};
+use outrigger_journal::{Event, Journal, JournalError, Misplaced, Run, RunOptions, RunStatus};
 use tokio::task::JoinSet;
 
 use crate::setup::{Home, Seen, ended, json, note, reason, started};
@@ -118,6 +118,23 @@ async fn secrets_reach_neither_observers_nor_the_file() {
     assert_eq!(seen.as_json(), events.iter().map(json).collect::<Vec<_>>());
     let file = std::fs::read(home.path()).unwrap();
     assert!(!file.windows(12).any(|window| window == b"s3cr3t-value"));
+}
+
+#[tokio::test]
+async fn a_run_that_is_only_watched_is_redacted_and_never_durable() {
+    let seen = Arc::new(Seen::default());
+    let run = Run::unrecorded(seen.options(&["s3cr3t-value"]));
+    run.record(note("s", "Bearer s3cr3t-value"));
+    let error = run.record_durable(note("s", "no")).await.unwrap_err();
+    assert!(matches!(error, JournalError::NotRecorded), "{error}");
+    let seen = seen.as_json();
+    assert_eq!(seen.len(), 1);
+    assert!(
+        seen[0].contains(r#""seq":1"#) && seen[0].contains("Bearer [redacted]"),
+        "{}",
+        seen[0]
+    );
+    assert_eq!(run.trouble(), None);
 }
 
 #[tokio::test]
