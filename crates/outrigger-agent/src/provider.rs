@@ -22,6 +22,7 @@ mod sse;
 mod transport;
 mod wire;
 
+use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -98,7 +99,7 @@ impl Default for Timeouts {
 pub const DEFAULT_RETRIES: u32 = 3;
 
 /// Everything that is needed to reach one model. `Debug` shows no secret.
-#[derive(Debug, Clone)]
+#[derive(Clone)]
 pub struct ProviderSpec {
     /// `provider:name`, for messages and as the model's identity.
     pub id: String,
@@ -120,6 +121,18 @@ pub struct ProviderSpec {
     pub timeouts: Timeouts,
     /// How often a request is sent again after a failure that is safe to repeat.
     pub max_retries: u32,
+}
+
+impl fmt::Debug for ProviderSpec {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("ProviderSpec")
+            .field("id", &self.id)
+            .field("kind", &self.kind)
+            .field("base_url", &shown(&self.base_url))
+            .field("key", &self.key)
+            .field("headers", &self.headers)
+            .finish_non_exhaustive()
+    }
 }
 
 impl ProviderSpec {
@@ -223,16 +236,25 @@ pub fn build(spec: ProviderSpec) -> Result<Arc<dyn Model>, ProviderError> {
         subject: failure::Subject {
             base_url: shown(&spec.base_url),
             loopback: is_loopback(&spec.base_url),
-            secrets: spec
-                .key
-                .iter()
-                .chain(spec.headers.iter().map(|(_, value)| value))
-                .cloned()
-                .collect(),
+            secrets: secrets(&spec),
             key: spec.key,
             id: spec.id,
         },
     })))
+}
+
+/// Everything that no message may show: the key, the headers, and what a base URL has in its query.
+fn secrets(spec: &ProviderSpec) -> Vec<Secret> {
+    let query = spec
+        .base_url
+        .query_pairs()
+        .map(|(_, value)| Secret::new(value, "the base URL"));
+    spec.key
+        .iter()
+        .chain(spec.headers.iter().map(|(_, value)| value))
+        .cloned()
+        .chain(query)
+        .collect()
 }
 
 fn wire(spec: &ProviderSpec, sees_images: bool) -> Box<dyn wire::Wire> {

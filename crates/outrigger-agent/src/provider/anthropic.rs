@@ -84,6 +84,13 @@ impl Counts {
     }
 }
 
+fn grow(block: &mut Value, key: &str, more: &str) {
+    match &mut block[key] {
+        Value::String(text) => text.push_str(more),
+        other => *other = json!(more),
+    }
+}
+
 impl AnthropicDecoder {
     fn delta(&mut self, event: &Value, queue: &mut VecDeque<ModelEvent>) {
         let index = event["index"].as_u64().unwrap_or_default();
@@ -93,9 +100,6 @@ impl AnthropicDecoder {
         };
         let delta = &event["delta"];
         let text = |key: &str| delta[key].as_str().unwrap_or_default();
-        let grow = |block: &mut Value, key: &str, more: &str| {
-            block[key] = json!(format!("{}{more}", block[key].as_str().unwrap_or_default()));
-        };
         match delta["type"].as_str().unwrap_or_default() {
             "text_delta" => {
                 grow(block, "text", text("text"));

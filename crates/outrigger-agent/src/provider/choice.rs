@@ -4,6 +4,7 @@
 //! knows where they are from. The local model is recognised here and built elsewhere.
 
 use std::collections::BTreeMap;
+use std::fmt;
 
 use reqwest::Url;
 
@@ -44,7 +45,7 @@ impl ModelChoice {
 }
 
 /// A provider from the configuration, already lowered: variables expanded, URL parsed.
-#[derive(Debug, Clone)]
+#[derive(Clone)]
 pub struct ConfiguredProvider {
     /// Its wire format.
     pub kind: ProviderKind,
@@ -64,6 +65,17 @@ pub struct ConfiguredProvider {
     pub timeouts: Timeouts,
     /// See [`ProviderSpec::max_retries`].
     pub max_retries: u32,
+}
+
+impl fmt::Debug for ConfiguredProvider {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("ConfiguredProvider")
+            .field("kind", &self.kind)
+            .field("base_url", &super::shown(&self.base_url))
+            .field("key", &self.key)
+            .field("headers", &self.headers)
+            .finish_non_exhaustive()
+    }
 }
 
 impl ConfiguredProvider {

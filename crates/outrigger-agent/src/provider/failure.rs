@@ -51,6 +51,26 @@ impl Failure {
         Self::new(ModelErrorKind::Malformed, what)
     }
 
+    /// Nothing arrived for as long as we wait; not repeated, because that would take as long again.
+    pub(super) fn silent(idle: Duration, begun: bool) -> Self {
+        let seconds = idle.as_secs_f64();
+        let mut failure = if begun {
+            Self::new(
+                ModelErrorKind::Interrupted,
+                format!("the stream stood still for {seconds} s"),
+            )
+        } else {
+            Self::new(
+                ModelErrorKind::Unavailable,
+                format!("the server sent nothing for {seconds} s"),
+            )
+        };
+        failure
+            .hints
+            .push("a model that needs longer to begin needs a longer idle timeout".to_owned());
+        failure
+    }
+
     /// A failure that the provider described, either with a status or inside its stream.
     pub(super) fn described(words: ProviderWords, asked: Option<Duration>) -> Self {
         let asked = asked.or(words.retry_after);
@@ -170,7 +190,8 @@ fn classify(words: &ProviderWords, asked: Option<Duration>) -> (ModelErrorKind, 
     {
         return (ModelErrorKind::ContextTooLong, Retry::No);
     }
-    if coded(&["insufficient_quota", "billing"])
+    if status == 402
+        || coded(&["insufficient_quota", "billing"])
         || said(&["insufficient balance", "credit balance is too low"])
     {
         return (ModelErrorKind::RateLimited { retry_after: None }, Retry::No);

@@ -169,17 +169,12 @@ impl GeminiDecoder {
     /// Pieces of text become one part, unless a signature belongs to one of them.
     fn text(&mut self, text: &str, signature: Option<&str>) {
         self.turn.text.push_str(text);
-        let before = self
+        let last = self
             .kept
             .last_mut()
-            .filter(|last| last["text"].is_string() && last["signature"].is_null());
-        match before {
-            Some(before) if signature.is_none() => {
-                before["text"] = json!(format!(
-                    "{}{text}",
-                    before["text"].as_str().unwrap_or_default()
-                ));
-            }
+            .filter(|last| last["signature"].is_null());
+        match last.and_then(|last| last.get_mut("text")) {
+            Some(Value::String(before)) if signature.is_none() => before.push_str(text),
             _ => self
                 .kept
                 .push(json!({ "text": text, "signature": signature })),

@@ -169,7 +169,17 @@ impl Wire for OpenAiChat {
         if message.contains("stream_options") || message.contains("include_usage") {
             return !self.without_usage.swap(true, Ordering::Relaxed);
         }
-        if message.contains("max_tokens") || message.contains("max_completion_tokens") {
+        let message = message.to_lowercase();
+        let unknown = [
+            "unsupported",
+            "not supported",
+            "unrecognized",
+            "unknown",
+            "instead",
+            "not permitted",
+            "extra",
+        ];
+        if message.contains("max_") && unknown.iter().any(|word| message.contains(word)) {
             if self.limit_name_settled.swap(true, Ordering::Relaxed) {
                 return false;
             }

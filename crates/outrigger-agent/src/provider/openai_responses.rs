@@ -25,7 +25,8 @@ pub(super) struct OpenAiResponses {
     id: String,
     model: String,
     sees_images: bool,
-    /// Models that do not reason refuse to be asked for encrypted reasoning.
+    /// Models that do not reason refuse to be asked for encrypted reasoning, and other accounts
+    /// refuse to be given it.
     without_reasoning: AtomicBool,
 }
 
@@ -120,10 +121,13 @@ fn says_the_same(items: &[Value], turn: &AssistantTurn) -> bool {
 
 impl Wire for OpenAiResponses {
     fn body(&self, request: &ModelRequest) -> Result<Vec<u8>, serde_json::Error> {
-        let input: Vec<Value> = request
+        let without_reasoning = self.without_reasoning.load(Ordering::Relaxed);
+        let items = request
             .messages
             .iter()
-            .flat_map(|message| self.items(message))
+            .flat_map(|message| self.items(message));
+        let input: Vec<Value> = items
+            .filter(|item| !without_reasoning || item["type"] != "reasoning")
             .collect();
         let mut body =
             json!({ "model": self.model, "input": input, "stream": true, "store": false });
@@ -135,7 +139,7 @@ impl Wire for OpenAiResponses {
         if !system.is_empty() {
             body["instructions"] = json!(system.join("\n\n"));
         }
-        if !self.without_reasoning.load(Ordering::Relaxed) {
+        if !without_reasoning {
             body["include"] = json!([ENCRYPTED_REASONING]);
         }
         if !request.tools.is_empty() {
@@ -168,9 +172,11 @@ impl Wire for OpenAiResponses {
     }
 
     fn concede(&self, message: &str) -> bool {
-        let about_reasoning =
-            message.to_lowercase().contains("encrypted") || message.contains("include");
-        about_reasoning && !self.without_reasoning.swap(true, Ordering::Relaxed)
+        let message = message.to_lowercase();
+        let about_it = ["encrypted", "'include'", "`include`", "include["]
+            .iter()
+            .any(|word| message.contains(word));
+        about_it && !self.without_reasoning.swap(true, Ordering::Relaxed)
     }
 }
 

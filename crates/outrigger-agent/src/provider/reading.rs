@@ -193,17 +193,11 @@ impl Reading {
             queue.push_back(finished);
             return Ok(Progress::Done);
         }
-        let message = if error.is_timeout() {
-            format!("the stream stood still for {} s", self.idle.as_secs_f64())
-        } else {
-            format!("the connection was cut: {}", root_cause(error))
-        };
-        let failure = Failure::new(ModelErrorKind::Interrupted, message);
-        Err(if error.is_timeout() {
-            failure
-        } else {
-            failure.retryable()
-        })
+        if error.is_timeout() {
+            return Err(Failure::silent(self.idle, self.events > 0));
+        }
+        let message = format!("the connection was cut: {}", root_cause(error));
+        Err(Failure::new(ModelErrorKind::Interrupted, message).retryable())
     }
 
     /// The body ended as it should; whether the turn did is another question.

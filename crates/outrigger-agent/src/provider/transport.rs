@@ -216,8 +216,7 @@ impl Inner {
     fn not_reached(&self, error: &reqwest::Error) -> Failure {
         let host = &self.subject.base_url;
         if error.is_timeout() && !error.is_connect() {
-            let message = format!("{host} sent nothing for {} s", self.idle.as_secs_f64());
-            return Failure::new(ModelErrorKind::Unavailable, message);
+            return Failure::silent(self.idle, false);
         }
         let message = format!("{host} could not be reached: {}", root_cause(error));
         Failure::new(ModelErrorKind::Unavailable, message).retryable()

@@ -1,6 +1,6 @@
 //! What each format writes and reads in its own way.
 
-use outrigger_agent::provider::{ProviderKind, build};
+use outrigger_agent::provider::{ProviderKind, Secret, build};
 use outrigger_model::{
     AssistantTurn, Message, ModelError, ModelErrorKind, Part, StopReason, ToolCall, Usage,
 };
@@ -274,6 +274,24 @@ async fn responses_does_without_reasoning_where_there_is_none() {
 }
 
 #[tokio::test]
+async fn responses_drops_reasoning_that_the_provider_cannot_read() {
+    let first = Turn::calls([("mcp__echo__echo", json!({}))]).reasoning("Hm.");
+    let refusal = Turn::status(
+        400,
+        "The encrypted content for item rs_1 could not be verified.",
+    );
+    let server = serve([first, refusal, Turn::text("ok")]).await;
+    let model = model(&server, ProviderKind::OpenAiResponses);
+    let turn = finished(&model, question()).await.turn;
+    let results = vec![result(&turn, 0, vec![Part::text("r")], false)];
+    let mut messages = question().messages;
+    messages.extend([Message::Assistant(turn), Message::ToolResults { results }]);
+    assert_eq!(finished(&model, request(messages)).await.text, "ok");
+    assert!(server.requests()[1].text.contains("c2lnbmF0dXJl"));
+    assert!(!server.requests()[2].text.contains("c2lnbmF0dXJl"));
+}
+
+#[tokio::test]
 async fn deepseek_gets_its_field_even_when_there_was_no_reasoning() {
     let server = serve([
         Turn::calls([("mcp__echo__echo", json!({}))]),
@@ -428,6 +446,28 @@ async fn gemini_reports_a_blocked_prompt_and_retries_a_call_it_could_not_read() 
             .path
             .ends_with("/v1/models/scripted:streamGenerateContent?alt=sse")
     );
+}
+
+#[tokio::test]
+async fn a_key_in_headers_or_in_the_url_is_as_secret() {
+    let server = serve([Turn::status(400, "who is hidden-header, and hidden-query?")]).await;
+    let mut spec = spec(&server, ProviderKind::OpenAiChat);
+    spec.headers = vec![(
+        "x-key".to_owned(),
+        Secret::new("hidden-header", "`headers`"),
+    )];
+    spec.base_url = format!("{}?key=hidden-query", server.base_url())
+        .parse()
+        .unwrap();
+    let before = format!("{spec:?}");
+    let (_, error) = failed(&build(spec).unwrap(), question()).await;
+    assert!(
+        !format!("{before} {error:?}").contains("hidden"),
+        "{before} {error:?}"
+    );
+    let sent = server.requests().remove(0);
+    assert_eq!(sent.header("x-key"), Some("hidden-header"));
+    assert_eq!(sent.path, "/v1/chat/completions?key=hidden-query");
 }
 
 #[tokio::test]

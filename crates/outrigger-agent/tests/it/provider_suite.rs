@@ -1,6 +1,6 @@
 //! What all four formats do alike, each against a real HTTP server.
 
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use futures::StreamExt;
 use outrigger_agent::provider::{ProviderKind, build};
@@ -207,7 +207,7 @@ async fn rate_limits_that_do_not_end_are_an_error() {
         let server = serve([Turn::status(429, "Tomorrow").header("retry-after", "86400")]).await;
         let (seen, error) = failed(&model(&server, kind), question()).await;
         let day = ModelErrorKind::RateLimited {
-            retry_after: Some(Duration::from_hours(24)),
+            retry_after: Some(Duration::from_secs(86_400)),
         };
         assert_eq!(error.kind, day, "{kind:?}");
         assert!(seen.retries.is_empty(), "nobody waits a day");
@@ -339,6 +339,26 @@ async fn a_stream_that_stands_still_is_given_up() {
 }
 
 #[tokio::test]
+async fn a_server_that_says_nothing_is_unavailable_and_not_asked_again() {
+    for kind in ProviderKind::ALL {
+        let stall = Delivery {
+            stall_at: Some(0),
+            ..Delivery::default()
+        };
+        let server = serve([Turn::text("never").delivered(stall)]).await;
+        let mut spec = spec(&server, kind);
+        spec.timeouts.idle = Duration::from_millis(200);
+        let (_, error) = failed(&build(spec).unwrap(), question()).await;
+        assert_eq!(error.kind, ModelErrorKind::Unavailable, "{kind:?}");
+        assert_eq!(
+            error.message, "the server sent nothing for 0.2 s",
+            "{kind:?}"
+        );
+        assert_eq!(server.requests().len(), 1, "{kind:?}");
+    }
+}
+
+#[tokio::test]
 async fn dropping_the_stream_drops_the_connection() {
     for kind in ProviderKind::ALL {
         let stall = Delivery {
@@ -356,21 +376,28 @@ async fn dropping_the_stream_drops_the_connection() {
 
 #[tokio::test]
 async fn slow_pieces_are_no_reason_to_give_up() {
-    for kind in ProviderKind::ALL {
+    let idle = Duration::from_secs(1);
+    let play = async |kind| {
         let slow = Delivery {
-            every: Some(400),
-            pause_ms: 40,
+            every: Some(150),
+            pause_ms: 80,
             ..Delivery::default()
         };
         let server = serve([Turn::text(LONG).delivered(slow)]).await;
         let mut spec = spec(&server, kind);
-        spec.timeouts.idle = Duration::from_millis(400);
+        spec.timeouts.idle = idle;
+        let begin = Instant::now();
         assert_eq!(
             finished(&build(spec).unwrap(), question()).await.text,
             LONG,
             "{kind:?}"
         );
-    }
+        assert!(
+            begin.elapsed() > idle,
+            "{kind:?} was too fast to prove anything"
+        );
+    };
+    futures::future::join_all(ProviderKind::ALL.map(play)).await;
 }
 
 #[tokio::test]
