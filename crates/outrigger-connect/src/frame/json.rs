@@ -134,7 +134,7 @@ fn replace_lone_surrogates(text: &[u8]) -> Option<Vec<u8>> {
             Some(0xD800..=0xDBFF)
                 if matches!(escaped_unit(text, at + 6), Some(0xDC00..=0xDFFF)) =>
             {
-                at += 12
+                at += 12;
             }
             Some(0xD800..=0xDFFF) => {
                 let fixed = out.get_or_insert_with(|| text.to_vec());

@@ -1,0 +1,213 @@
+//! Agreeing with servers of both eras, and with those that answer strangely.
+
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::{Duration, Instant};
+
+use outrigger_connect::{ConnectErrorKind, Era, Protocol, Stage};
+use serde_json::{Value, json};
+
+use crate::peer::{Act, Peer, call, connect, error, good, result};
+
+fn modern(message: &Value) -> Act {
+    match message["method"].as_str() {
+        Some("server/discover") => result(
+            message,
+            &json!({
+                "supportedVersions": ["2026-07-28"], "capabilities": { "tools": {} }, "instructions": "be kind",
+                "_meta": { "io.modelcontextprotocol/serverInfo": { "name": "new", "version": "9" } },
+            }),
+        ),
+        Some("initialize") => error(message, -32022, "Unsupported protocol version"),
+        _ => good(message),
+    }
+}
+
+#[tokio::test]
+async fn a_legacy_server_hears_initialized_before_anything_else() {
+    let peer = Peer::legacy(|_| None);
+    let connection = peer.connect().await;
+    assert_eq!(connection.list_tools().await.unwrap().tools.len(), 1);
+    assert_eq!(
+        peer.methods(),
+        [
+            "server/discover",
+            "initialize",
+            "notifications/initialized",
+            "tools/list"
+        ]
+    );
+    let info = connection.peer();
+    assert_eq!(
+        (
+            info.era,
+            info.protocol_version.as_str(),
+            info.name.as_deref()
+        ),
+        (Era::Legacy, "2025-11-25", Some("good"))
+    );
+    assert_eq!(peer.heard.lock().unwrap()[3]["params"], json!({}));
+}
+
+#[tokio::test]
+async fn a_modern_server_hears_who_asks_with_every_request() {
+    let peer = Peer::new(modern);
+    let connection = peer.connect().await;
+    call(&connection).await.unwrap();
+    let info = connection.peer();
+    assert_eq!(
+        (
+            info.era,
+            info.version.as_deref(),
+            info.instructions.as_deref()
+        ),
+        (Era::Modern, Some("9"), Some("be kind"))
+    );
+    let heard = peer.heard.lock().unwrap().clone();
+    assert_eq!(heard.len(), 2);
+    for message in &heard {
+        let meta = &message["params"]["_meta"];
+        assert_eq!(
+            meta["io.modelcontextprotocol/protocolVersion"],
+            "2026-07-28"
+        );
+        assert_eq!(
+            meta["io.modelcontextprotocol/clientInfo"]["name"],
+            "outrigger"
+        );
+        assert_eq!(
+            meta["io.modelcontextprotocol/clientCapabilities"],
+            json!({})
+        );
+    }
+    assert_eq!(heard[1]["params"]["_meta"]["progressToken"], heard[1]["id"]);
+}
+
+#[tokio::test]
+async fn anything_but_a_modern_answer_means_legacy() {
+    for answer in [
+        json!({ "result": {} }),
+        json!({ "result": { "isError": true, "content": [] } }),
+        json!({ "result": { "supportedVersions": ["2025-06-18"] } }),
+        json!({ "result": [], "error": null }),
+        json!({ "error": { "code": -32022, "message": "no", "data": { "supported": ["2025-06-18"] } } }),
+        json!({ "error": "what?" }),
+    ] {
+        let peer = Peer::legacy(move |message| {
+            let mut answer = answer.clone();
+            answer["id"] = message["id"].clone();
+            (message["method"] == "server/discover").then(|| Act::Say(format!("{answer}\n")))
+        });
+        assert_eq!(peer.connect().await.peer().era, Era::Legacy);
+    }
+}
+
+#[tokio::test]
+async fn a_silent_probe_costs_its_deadline_and_a_late_answer_to_it_nothing() {
+    let peer =
+        Peer::legacy(|message| (message["method"] == "server/discover").then_some(Act::Nothing));
+    let mut spec = peer.spec();
+    spec.deadlines.probe = Duration::from_millis(50);
+    let begun = Instant::now();
+    let connection = connect(&spec).await.unwrap();
+    assert!(begun.elapsed() >= spec.deadlines.probe);
+    assert_eq!(connection.peer().era, Era::Legacy);
+
+    // Slow to start and modern: it answers both, the probe first.
+    let slow = Peer::new(|message| match message["method"].as_str() {
+        Some("server/discover") => Act::Nothing,
+        Some("initialize") => {
+            let Act::Say(refused) = modern(message) else {
+                unreachable!()
+            };
+            let probe = json!({ "id": "1000001", "method": "server/discover" });
+            let Act::Say(found) = modern(&probe) else {
+                unreachable!()
+            };
+            Act::Say(refused + &found)
+        }
+        _ => modern(message),
+    });
+    let mut spec = slow.spec();
+    spec.deadlines.probe = Duration::from_millis(50);
+    assert_eq!(connect(&spec).await.unwrap().peer().era, Era::Modern);
+}
+
+#[tokio::test]
+async fn a_server_that_dies_of_the_probe_is_started_again_without_it() {
+    let peer =
+        Peer::legacy(|message| (message["method"] == "server/discover").then_some(Act::Leave));
+    let connection = peer.connect().await;
+    assert_eq!(peer.starts.load(Ordering::SeqCst), 2);
+    assert_eq!(
+        peer.methods(),
+        ["server/discover", "initialize", "notifications/initialized"]
+    );
+    call(&connection).await.unwrap();
+}
+
+#[tokio::test]
+async fn a_version_that_is_refused_is_not_offered_again() {
+    let refused = AtomicBool::new(false);
+    let peer = Peer::legacy(move |message| {
+        let first = message["method"] == "initialize" && !refused.swap(true, Ordering::SeqCst);
+        first.then(|| {
+            error(
+                message,
+                -32602,
+                "Unsupported protocol version; I speak 2024-11-05 and 2025-03-26",
+            )
+        })
+    });
+    assert_eq!(peer.connect().await.peer().protocol_version, "2025-03-26");
+}
+
+#[tokio::test]
+async fn an_unknown_version_names_both_sides() {
+    let unknown = json!({ "protocolVersion": "2031-01-01", "capabilities": {} });
+    let peer = Peer::legacy(move |message| {
+        (message["method"] == "initialize").then(|| result(message, &unknown))
+    });
+    let failed = connect(&peer.spec()).await.unwrap_err();
+    assert_eq!(
+        (failed.kind, failed.stage),
+        (ConnectErrorKind::VersionMismatch, Stage::Handshake)
+    );
+    assert!(
+        failed
+            .message
+            .contains("speaks 2031-01-01, this client speaks 2026-07-28, 2025-11-25"),
+        "{failed}"
+    );
+}
+
+#[tokio::test]
+async fn one_era_can_be_asked_for() {
+    let peer = Peer::legacy(|_| None);
+    let mut spec = peer.spec();
+    spec.protocol = Protocol::Legacy;
+    connect(&spec).await.unwrap();
+    assert_eq!(peer.methods()[0], "initialize");
+    spec.protocol = Protocol::Modern;
+    let failed = connect(&spec).await.unwrap_err();
+    assert_eq!(failed.kind, ConnectErrorKind::VersionMismatch);
+    assert!(
+        failed
+            .message
+            .contains("does not speak 2026-07-28 (error -32601: Method not found)"),
+        "{failed}"
+    );
+}
+
+#[tokio::test]
+async fn the_start_deadline_holds_and_the_server_is_gone_then() {
+    let peer = Peer::new(|_| Act::Nothing);
+    let mut spec = peer.spec();
+    spec.deadlines.start = Duration::from_millis(200);
+    let failed = connect(&spec).await.unwrap_err();
+    assert_eq!(failed.kind, ConnectErrorKind::Timeout);
+    assert_eq!(
+        failed.message,
+        "no answer to `initialize` from the built-in server within 0.2 s"
+    );
+    assert_eq!(peer.running.load(Ordering::SeqCst), 0);
+}

@@ -1,0 +1,14 @@
+//! Connections against scripted servers: in this process, on loopback sockets, and as children.
+#![allow(
+    clippy::unwrap_used,
+    clippy::expect_used,
+    clippy::panic,
+    reason = "tests"
+)]
+
+mod eras;
+mod faults;
+mod http;
+mod peer;
+mod process;
+mod web;
