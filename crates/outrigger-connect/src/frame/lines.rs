@@ -12,6 +12,9 @@ use super::{FrameEvent, FrameLimits, KEEP, Turn, Unusable, content_length, noise
 
 const BOM: &[u8] = b"\xef\xbb\xbf";
 
+/// How messages begin.
+const MARK: &[u8] = b"{\"jsonrpc\"";
+
 /// The state between two chunks. Offsets count from the front of the buffer.
 #[derive(Debug, Default)]
 pub(super) struct Lines {
@@ -169,20 +172,26 @@ impl Lines {
 
     fn text(&mut self, buffer: &mut BytesMut, limits: FrameLimits, input: Input) -> Option<Turn> {
         let end = memchr::memchr(b'\n', &buffer[self.seen..]).map(|found| self.seen + found);
-        let Some(end) = end.or(if input.at_end {
+        // `Loading...{"jsonrpc":"2.0",…}`: a print without a line end, then a message.
+        let from = self.seen.saturating_sub(MARK.len());
+        let message = memchr::memmem::find(&buffer[from..end.unwrap_or(buffer.len())], MARK);
+        if let Some(at) = message.map(|found| from + found)
+            && at + MARK.len() <= limits.bytes
+        {
+            return Some(Turn::Event(noise(&buffer.split_to(at))));
+        }
+        let end = end.or(if input.at_end {
             Some(buffer.len())
         } else {
             None
-        }) else {
-            if buffer.len() > limits.bytes {
-                return self.discard(buffer, json::too_large(limits), limits.bytes);
-            }
+        });
+        if end.unwrap_or(buffer.len()) > limits.bytes {
+            return self.discard(buffer, json::too_large(limits), limits.bytes);
+        }
+        let Some(end) = end else {
             self.seen = buffer.len();
             return Some(self.wait(State::Text));
         };
-        if end > limits.bytes {
-            return self.discard(buffer, json::too_large(limits), limits.bytes);
-        }
         let line = buffer.split_to(end);
         if input.watch_headers
             && let Some(length) = content_length(&line)
@@ -191,13 +200,6 @@ impl Lines {
                 buffer.advance(1);
             }
             return Some(Turn::Switch(length));
-        }
-        // `Loading...{"jsonrpc":"2.0",…}`: a print without a line end, then a message.
-        if let Some(at) = memchr::memmem::find(&line, b"{\"jsonrpc\"") {
-            let mut rest = BytesMut::from(&line[at..]);
-            rest.unsplit(buffer.split());
-            *buffer = rest;
-            return Some(Turn::Event(noise(&line[..at])));
         }
         Some(Turn::Event(noise(&line)))
     }
@@ -269,7 +271,7 @@ fn begins_message(line: &[u8]) -> Option<bool> {
     let mut rest = line
         .iter()
         .filter(|byte| !matches!(byte, b' ' | b'\t' | b'\r'));
-    for expected in b"{\"jsonrpc\"" {
+    for expected in MARK {
         match rest.next() {
             None => return None,
             Some(byte) if byte != expected => return Some(false),
