@@ -123,13 +123,21 @@ impl Agent {
     }
 
     /// The declarations of a toolset; the same ones, byte for byte, while it has not changed.
-    fn declarations(&self, toolset: &Toolset, progress: &mut Progress<'_>) -> Arc<[ToolDeclaration]> {
+    fn declarations(
+        &self,
+        toolset: &Toolset,
+        progress: &mut Progress<'_>,
+    ) -> Arc<[ToolDeclaration]> {
         if let Some((revision, tools)) = &progress.declared
             && *revision == toolset.revision()
         {
             return Arc::clone(tools);
         }
-        let tools: Arc<[ToolDeclaration]> = toolset.tools().iter().map(|tool| prompt::declare(tool)).collect();
+        let tools: Arc<[ToolDeclaration]> = toolset
+            .tools()
+            .iter()
+            .map(|tool| prompt::declare(tool))
+            .collect();
         progress.declared = Some((toolset.revision(), Arc::clone(&tools)));
         tools
     }
@@ -167,26 +175,44 @@ impl<'a> Progress<'a> {
     }
 
     fn limit_reached(&self) -> Option<String> {
-        let Limits { turns, calls, tokens, .. } = self.agent.limits;
+        let Limits {
+            turns,
+            calls,
+            tokens,
+            ..
+        } = self.agent.limits;
         if self.turns >= turns {
-            return Some(format!("no answer within {turns} turns (`limits.max_turns`)"));
+            return Some(format!(
+                "no answer within {turns} turns (`limits.max_turns`)"
+            ));
         }
         if self.calls.proposed >= calls {
-            return Some(format!("no answer within {calls} tool calls (`limits.max_calls`)"));
+            return Some(format!(
+                "no answer within {calls} tool calls (`limits.max_calls`)"
+            ));
         }
         let spent = self.usage.input + self.usage.output;
         if let Some(tokens) = tokens.filter(|tokens| spent >= *tokens) {
-            return Some(format!("no answer within {tokens} tokens (`limits.max_tokens`)"));
+            return Some(format!(
+                "no answer within {tokens} tokens (`limits.max_tokens`)"
+            ));
         }
         self.time_left().is_zero().then(|| self.out_of_time())
     }
 
     fn out_of_time(&self) -> String {
-        format!("no answer within {} s (`limits.max_time`)", self.agent.limits.time.as_secs())
+        format!(
+            "no answer within {} s (`limits.max_time`)",
+            self.agent.limits.time.as_secs()
+        )
     }
 
     fn time_left(&self) -> Duration {
-        let waited = self.agent.host.waited_for_person().saturating_sub(self.waited_before);
+        let waited = self
+            .agent
+            .host
+            .waited_for_person()
+            .saturating_sub(self.waited_before);
         (self.agent.limits.time + waited).saturating_sub(self.began.elapsed())
     }
 
@@ -202,13 +228,23 @@ impl<'a> Progress<'a> {
     }
 
     fn answer(self, ending: Ending) -> Answer {
-        Answer { text: self.text, ending, turns: self.turns, calls: self.calls, usage: self.usage }
+        Answer {
+            text: self.text,
+            ending,
+            turns: self.turns,
+            calls: self.calls,
+            usage: self.usage,
+        }
     }
 }
 
 /// A provider's count in the journal's terms.
 pub(crate) fn tokens(usage: Usage) -> Tokens {
-    Tokens { input: usage.input, cached: usage.cached, output: usage.output }
+    Tokens {
+        input: usage.input,
+        cached: usage.cached,
+        output: usage.output,
+    }
 }
 
 /// Milliseconds since `began`.
@@ -221,12 +257,20 @@ impl Answer {
     pub fn run_ended(&self) -> Event {
         let (status, reason) = match &self.ending {
             Ending::Answered => (RunStatus::Done, None),
-            Ending::Cut => (RunStatus::Limited, Some("the model reached its limit of output tokens".to_owned())),
+            Ending::Cut => (
+                RunStatus::Limited,
+                Some("the model reached its limit of output tokens".to_owned()),
+            ),
             Ending::Limited(limit) => (RunStatus::Limited, Some(limit.clone())),
             Ending::Interrupted => (RunStatus::Interrupted, None),
             Ending::Failed(error) => (RunStatus::Failed, Some(error.to_string())),
         };
         let answer = (!self.text.is_empty()).then(|| self.text.clone());
-        Event::RunEnded { status, reason, answer, usage: tokens(self.usage) }
+        Event::RunEnded {
+            status,
+            reason,
+            answer,
+            usage: tokens(self.usage),
+        }
     }
 }

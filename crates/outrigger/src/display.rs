@@ -13,11 +13,21 @@ use crate::visible;
 /// Characters of arguments and results that are shown of a call; `runs show` has the whole.
 const SHOWN: usize = 200;
 
+/// What is shown besides servers.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Show {
+    /// Nothing: the person typed the one call there is, and is told its outcome.
+    Servers,
+    /// Calls and turns.
+    Run,
+    /// Calls and turns, and the model's text on stdout as it comes, for a person to read.
+    RunAndText,
+}
+
 /// Shows events, and the answer while it is written.
 pub(crate) struct Display {
     screen: Screen,
-    /// Print the model's text as it comes.
-    stream: bool,
+    show: Show,
     state: Mutex<State>,
 }
 
@@ -30,15 +40,18 @@ struct State {
 }
 
 impl Display {
-    /// `stream`: the model's text is printed to stdout as it comes, for a person to read.
-    pub(crate) fn new(screen: Screen, stream: bool) -> Self {
-        Self { screen, stream, state: Mutex::default() }
+    pub(crate) fn new(screen: Screen, show: Show) -> Self {
+        Self { screen, show, state: Mutex::default() }
+    }
+
+    fn streams(&self) -> bool {
+        self.show == Show::RunAndText
     }
 
     /// Whether this text has been printed as the last thing on stdout.
     pub(crate) fn has_printed(&self, text: &str) -> bool {
         let state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
-        self.stream && !text.is_empty() && state.printed == text
+        self.streams() && !text.is_empty() && state.printed == text
     }
 
     fn state<T>(&self, work: impl FnOnce(&mut State) -> T) -> T {
@@ -104,7 +117,7 @@ impl Display {
             }
             open
         });
-        if open && self.stream {
+        if open && self.streams() {
             self.screen.data("\n").ok();
         }
     }
@@ -125,6 +138,7 @@ impl Observer for Display {
                 let word = self.screen.talk(Label::Warn, "set aside");
                 self.server(server, &format!("tool `{}` {word}: {}", visible::line(tool), visible::line(reason)));
             }
+            _ if self.show == Show::Servers => {}
             Event::ModelRetry { attempt, wait_ms, reason, .. } => {
                 let line = format!("trying again in {} (attempt {attempt}): {}", seconds(*wait_ms), visible::line(reason));
                 self.screen.say(self.screen.talk(Label::Warn, &line));
@@ -156,7 +170,7 @@ impl Observer for Display {
 
 impl Listener for Display {
     fn text(&self, delta: &str) {
-        if self.stream {
+        if self.streams() {
             self.state(|state| state.printed.push_str(delta));
             self.screen.foreign(delta).ok();
         }

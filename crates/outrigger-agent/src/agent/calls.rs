@@ -19,7 +19,8 @@ impl Agent {
         progress: &mut Progress<'_>,
         cancel: &CancellationToken,
     ) -> TurnEnd {
-        let room = usize::try_from(self.limits.calls.saturating_sub(progress.calls.proposed)).unwrap_or(usize::MAX);
+        let room = usize::try_from(self.limits.calls.saturating_sub(progress.calls.proposed))
+            .unwrap_or(usize::MAX);
         let (within, beyond) = calls.split_at(room.min(calls.len()));
         // Cancels what is under way when the time is over; the servers are told.
         let stop = cancel.child_token();
@@ -39,7 +40,11 @@ impl Agent {
             progress.calls.count(&report.outcome);
             results.push(self.result(call, report));
         }
-        results.extend(beyond.iter().map(|call| not_made(call, "Not called: the limit of tool calls is reached.")));
+        results.extend(
+            beyond
+                .iter()
+                .map(|call| not_made(call, "Not called: the limit of tool calls is reached.")),
+        );
         conversation.messages.push(Message::ToolResults { results });
         if cancel.is_cancelled() {
             return TurnEnd::Stop(Ending::Interrupted);
@@ -51,14 +56,30 @@ impl Agent {
     }
 
     /// Neighbours that only read run side by side; everything else waits for what was asked before.
-    async fn in_order(&self, toolset: &Toolset, calls: &[ToolCall], turn: u32, stop: &CancellationToken) -> Vec<CallReport> {
-        let reads = |call: &ToolCall| toolset.get(&call.name).is_some_and(|tool| self.host.policy().only_reads(tool));
+    async fn in_order(
+        &self,
+        toolset: &Toolset,
+        calls: &[ToolCall],
+        turn: u32,
+        stop: &CancellationToken,
+    ) -> Vec<CallReport> {
+        let reads = |call: &ToolCall| {
+            toolset
+                .get(&call.name)
+                .is_some_and(|tool| self.host.policy().only_reads(tool))
+        };
         let mut reports = Vec::with_capacity(calls.len());
         for group in calls.chunk_by(|a, b| reads(a) && reads(b)) {
             let made = group.iter().map(|call| {
-                let proposed =
-                    ProposedCall { tool: call.name.clone(), arguments: call.arguments.clone(), turn: Some(turn) };
-                let context = CallContext { cancel: stop.clone(), ..CallContext::default() };
+                let proposed = ProposedCall {
+                    tool: call.name.clone(),
+                    arguments: call.arguments.clone(),
+                    turn: Some(turn),
+                };
+                let context = CallContext {
+                    cancel: stop.clone(),
+                    ..CallContext::default()
+                };
                 self.host.call(toolset, proposed, context)
             });
             reports.extend(join_all(made).await);
@@ -73,17 +94,29 @@ impl Agent {
             Words::Image { media_type, data } if sees_images => Part::Image { media_type, data },
             Words::Image { media_type, data } => {
                 let bytes = data.len() / 4 * 3;
-                Part::text(format!("[image, {media_type}, about {bytes} bytes; this model does not see images]"))
+                Part::text(format!(
+                    "[image, {media_type}, about {bytes} bytes; this model does not see images]"
+                ))
             }
             Words::Text(text) => Part::text(text),
         });
-        ToolResultMessage { call_id: call.id.clone(), name: call.name.clone(), content: content.collect(), is_error }
+        ToolResultMessage {
+            call_id: call.id.clone(),
+            name: call.name.clone(),
+            content: content.collect(),
+            is_error,
+        }
     }
 }
 
 fn not_made(call: &ToolCall, words: &str) -> ToolResultMessage {
     let content = vec![Part::text(words)];
-    ToolResultMessage { call_id: call.id.clone(), name: call.name.clone(), content, is_error: true }
+    ToolResultMessage {
+        call_id: call.id.clone(),
+        name: call.name.clone(),
+        content,
+        is_error: true,
+    }
 }
 
 impl CallCounts {

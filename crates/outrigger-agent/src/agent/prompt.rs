@@ -13,8 +13,16 @@ today's date or the content of files. When a tool's outcome is unknown or a call
 pub(super) fn system(toolset: &Toolset) -> String {
     let mut text = SYSTEM.to_owned();
     if !toolset.missing().is_empty() {
-        let names: Vec<_> = toolset.missing().iter().map(|missing| format!("`{}`", missing.server)).collect();
-        let _ = write!(text, "\nThese tool servers are configured but not available now: {}.", names.join(", "));
+        let names: Vec<_> = toolset
+            .missing()
+            .iter()
+            .map(|missing| format!("`{}`", missing.server))
+            .collect();
+        let _ = write!(
+            text,
+            "\nThese tool servers are configured but not available now: {}.",
+            names.join(", ")
+        );
     }
     text
 }

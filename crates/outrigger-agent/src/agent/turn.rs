@@ -5,10 +5,14 @@ use std::time::Instant;
 use futures::StreamExt as _;
 use outrigger_host::toolset::Toolset;
 use outrigger_journal::Event;
-use outrigger_model::{AssistantTurn, Message, ModelError, ModelErrorKind, ModelEvent, ModelRequest, StopReason, Usage};
+use outrigger_model::{
+    AssistantTurn, Message, ModelError, ModelErrorKind, ModelEvent, ModelRequest, StopReason, Usage,
+};
 use tokio_util::sync::CancellationToken;
 
-use super::{Agent, Conversation, Ending, Listener, Progress, TurnEnd, millis_since, prompt, tokens};
+use super::{
+    Agent, Conversation, Ending, Listener, Progress, TurnEnd, millis_since, prompt, tokens,
+};
 
 /// A turn as the model finished it.
 type Finished = (AssistantTurn, StopReason, Usage);
@@ -54,24 +58,50 @@ impl Agent {
         if turn.calls.is_empty() {
             return TurnEnd::Stop(ending(&stop));
         }
-        self.make_calls(conversation, &toolset, &turn.calls, progress, cancel).await
+        self.make_calls(conversation, &toolset, &turn.calls, progress, cancel)
+            .await
     }
 
-    fn request(&self, conversation: &Conversation, toolset: &Toolset, progress: &mut Progress<'_>) -> ModelRequest {
-        let mut messages = vec![Message::System { text: prompt::system(toolset) }];
+    fn request(
+        &self,
+        conversation: &Conversation,
+        toolset: &Toolset,
+        progress: &mut Progress<'_>,
+    ) -> ModelRequest {
+        let mut messages = vec![Message::System {
+            text: prompt::system(toolset),
+        }];
         messages.extend(conversation.messages.iter().cloned());
-        ModelRequest { messages, tools: self.declarations(toolset, progress), max_output_tokens: None }
+        ModelRequest {
+            messages,
+            tools: self.declarations(toolset, progress),
+            max_output_tokens: None,
+        }
     }
 
-    async fn stream(&self, request: ModelRequest, turn: u32, listener: &dyn Listener) -> Result<Finished, ModelError> {
+    async fn stream(
+        &self,
+        request: ModelRequest,
+        turn: u32,
+        listener: &dyn Listener,
+    ) -> Result<Finished, ModelError> {
         let mut events = self.model.stream(request).await?;
         while let Some(event) = events.next().await {
             match event? {
                 ModelEvent::Text(delta) => listener.text(&delta),
                 ModelEvent::Reasoning(delta) => listener.reasoning(&delta),
-                ModelEvent::Retrying { attempt, wait, reason } => {
+                ModelEvent::Retrying {
+                    attempt,
+                    wait,
+                    reason,
+                } => {
                     let wait_ms = u64::try_from(wait.as_millis()).unwrap_or(u64::MAX);
-                    self.run.record(Event::ModelRetry { turn, attempt, wait_ms, reason });
+                    self.run.record(Event::ModelRetry {
+                        turn,
+                        attempt,
+                        wait_ms,
+                        reason,
+                    });
                 }
                 ModelEvent::Finished { turn, stop, usage } => return Ok((turn, stop, usage)),
             }

@@ -7,6 +7,7 @@
     reason = "tests"
 )]
 
+mod agent_loop;
 mod provider_choice;
 mod provider_formats;
 mod provider_play;

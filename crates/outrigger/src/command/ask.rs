@@ -12,7 +12,7 @@ use tokio_util::sync::CancellationToken;
 
 use crate::answer;
 use crate::cli::{AskArgs, Common};
-use crate::display::Display;
+use crate::display::{Display, Show};
 use crate::error::{CommandError, Exit};
 use crate::screen::{Label, Screen};
 use crate::session::{self, Opening, Record, Session};
@@ -32,7 +32,8 @@ async fn ask(
     let question = question(args.question.clone())?;
     let config = session::configuration(common, screen)?;
     let model = models::choose(args.model.as_deref(), &config, args.threads, screen).await?;
-    let display = Arc::new(Display::new(*screen, screen.data_is_read_live() && !args.json));
+    let show = if screen.data_is_read_live() && !args.json { Show::RunAndText } else { Show::Run };
+    let display = Arc::new(Display::new(*screen, show));
     let started = Event::RunStarted {
         command: "ask".to_owned(),
         question: Some(question.clone()),

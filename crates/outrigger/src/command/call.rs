@@ -14,7 +14,7 @@ use serde_json::{Map, Value, json};
 use tokio_util::sync::CancellationToken;
 
 use crate::cli::{CallArgs, Common};
-use crate::display::Display;
+use crate::display::{Display, Show};
 use crate::error::{CommandError, Exit};
 use crate::screen::Screen;
 use crate::session::{self, Opening, Record, Session};
@@ -44,7 +44,7 @@ async fn call(
         common,
         config: &config,
         record: Record::Journal(started),
-        observers: vec![Arc::new(Display::new(*screen, false))],
+        observers: vec![Arc::new(Display::new(*screen, Show::Servers))],
         approver: approver::approver(screen),
         allow: &args.allow,
     })
