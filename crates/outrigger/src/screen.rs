@@ -111,6 +111,14 @@ impl Screen {
         write!(err, "{text}").and_then(|()| err.flush()).ok();
     }
 
+    /// A line of talk that takes the place of the one before, on a terminal.
+    #[cfg(feature = "local")]
+    pub(crate) fn count(&self, text: impl fmt::Display) {
+        if !self.quiet {
+            self.prompt(format_args!("\r{text}"));
+        }
+    }
+
     /// Text for stderr.
     pub(crate) fn talk<'a>(&self, label: Label, text: &'a str) -> Painted<'a> {
         Painted { text, style: self.color_err.then(|| style(label)) }
