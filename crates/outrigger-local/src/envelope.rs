@@ -1,0 +1,195 @@
+//! How a conversation and its tools are put into words for a small model, and read back.
+//!
+//! The layout is made for models of half a billion parameters on a CPU: reading is what a person
+//! waits for, so each tool is one line like the signature of a function instead of a JSON Schema,
+//! and everything the model itself said is repeated byte for byte, so that its tokens are found in
+//! the cache. It knows neither tokens nor grammars.
+
+use std::{collections::HashSet, fmt::Write as _, sync::Arc};
+
+use outrigger_model::{AssistantTurn, Message, Part, ToolCall, ToolDeclaration, ToolResultMessage};
+use serde::Deserialize;
+use serde_json::value::RawValue;
+
+use crate::{signature, template::ChatMessage, tokenizer::Vocabulary};
+
+/// The tool that answers. The space keeps the name out of the alphabet of tool names.
+pub(crate) const ANSWER: &str = "final answer";
+
+/// What every envelope begins with.
+const HEAD: &str = "{\"tool\":\"";
+
+/// What every answer begins with.
+pub(crate) const ANSWER_HEAD: &str = "{\"tool\":\"final answer\",\"arguments\":{\"text\":\"";
+
+/// The tools of one turn, under the names that the model is shown.
+#[derive(Debug, Clone)]
+pub(crate) struct Toolbox {
+    declarations: Arc<[ToolDeclaration]>,
+    shown: Vec<String>,
+}
+
+/// A tool of a [`Toolbox`].
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct ShownTool<'a> {
+    /// The name in the request.
+    pub(crate) name: &'a str,
+    /// The name that the model reads and writes.
+    pub(crate) shown: &'a str,
+    pub(crate) description: &'a str,
+    pub(crate) schema: &'a serde_json::Value,
+}
+
+impl Toolbox {
+    pub(crate) fn new(declarations: &Arc<[ToolDeclaration]>) -> Self {
+        let names: HashSet<&str> = declarations.iter().map(|tool| tool.name.as_str()).collect();
+        let shown = |tool: &ToolDeclaration| {
+            // Four tokens less for each tool; the server's name stays, it says what a tool is about.
+            let short = tool.name.strip_prefix("mcp__").filter(|short| !names.contains(short));
+            short.unwrap_or(&tool.name).to_owned()
+        };
+        Self { declarations: Arc::clone(declarations), shown: declarations.iter().map(shown).collect() }
+    }
+
+    pub(crate) fn tools(&self) -> impl Iterator<Item = ShownTool<'_>> {
+        self.declarations.iter().zip(&self.shown).map(|(tool, shown)| ShownTool {
+            name: &tool.name,
+            shown,
+            description: &tool.description,
+            schema: &tool.input_schema,
+        })
+    }
+
+    pub(crate) fn declarations(&self) -> &Arc<[ToolDeclaration]> {
+        &self.declarations
+    }
+
+    /// Whether this toolbox was made of the same declarations.
+    pub(crate) fn is_of(&self, declarations: &Arc<[ToolDeclaration]>) -> bool {
+        Arc::ptr_eq(&self.declarations, declarations) || self.declarations == *declarations
+    }
+
+    fn shown_name<'a>(&'a self, name: &'a str) -> &'a str {
+        self.tools().find(|tool| tool.name == name).map_or(name, |tool| tool.shown)
+    }
+
+    fn real_name<'a>(&'a self, shown: &'a str) -> &'a str {
+        self.tools().find(|tool| tool.shown == shown).map_or(shown, |tool| tool.name)
+    }
+}
+
+/// What the model has to know about envelopes and tools, behind the host's own instructions.
+const RULES: &str = "Reply with one JSON object: {\"tool\": name, \"arguments\": {...}}.\nTools:";
+
+const ANSWER_LINE: &str = "final answer(text: string) - Answer the user in words.";
+
+/// The conversation as the chat template takes it.
+pub(crate) fn conversation(messages: &[Message], toolbox: &Toolbox, vocabulary: &Vocabulary) -> Vec<ChatMessage> {
+    let quoted = |text: &str| vocabulary.quote(text);
+    let mut system = String::new();
+    let mut chat = Vec::with_capacity(messages.len() + 1);
+    for message in messages {
+        let (role, content) = match message {
+            Message::System { text } => {
+                system.push_str(text.trim());
+                system.push_str("\n\n");
+                continue;
+            }
+            Message::User { content } => ("user", words(content)),
+            Message::Assistant(turn) => ("assistant", said(turn, toolbox)),
+            Message::ToolResults { results } => ("user", told(results, toolbox)),
+        };
+        chat.push(ChatMessage { role, content: quoted(&content) });
+    }
+    system.push_str(&tool_lines(toolbox));
+    chat.insert(0, ChatMessage { role: "system", content: quoted(&system) });
+    chat
+}
+
+fn tool_lines(toolbox: &Toolbox) -> String {
+    let mut text = RULES.to_owned();
+    for tool in toolbox.tools() {
+        let line = signature::signature(tool.shown, tool.schema);
+        let written = write!(text, "\n{line} - {}", one_line(tool.description));
+        debug_assert!(written.is_ok(), "writing to a string cannot fail");
+    }
+    text.push('\n');
+    text.push_str(ANSWER_LINE);
+    text
+}
+
+fn one_line(text: &str) -> String {
+    text.split_whitespace().collect::<Vec<_>>().join(" ")
+}
+
+/// What the model said in an earlier turn, byte for byte as it wrote it.
+fn said(turn: &AssistantTurn, toolbox: &Toolbox) -> String {
+    let mut envelopes: Vec<String> = turn
+        .calls
+        .iter()
+        .map(|call| {
+            let arguments = if call.arguments.trim().is_empty() { "{}" } else { call.arguments.as_str() };
+            format!("{HEAD}{}\",\"arguments\":{arguments}}}", toolbox.shown_name(&call.name))
+        })
+        .collect();
+    if !turn.text.is_empty() {
+        let text = serde_json::Value::from(turn.text.as_str()).to_string();
+        envelopes.push(format!("{HEAD}{ANSWER}\",\"arguments\":{{\"text\":{text}}}}}"));
+    }
+    envelopes.join("\n")
+}
+
+fn told(results: &[ToolResultMessage], toolbox: &Toolbox) -> String {
+    let one = |result: &ToolResultMessage| {
+        let what = if result.is_error { "Error from" } else { "Result of" };
+        format!("{what} {}:\n{}", toolbox.shown_name(&result.name), words(&result.content))
+    };
+    results.iter().map(one).collect::<Vec<_>>().join("\n\n")
+}
+
+/// Content in words. Images cannot be seen, which is said in their place.
+fn words(content: &[Part]) -> String {
+    let one = |part: &Part| match part {
+        Part::Text { text } => text.clone(),
+        Part::Image { media_type, .. } => format!("[an image ({media_type}) that this model cannot see]"),
+    };
+    content.iter().map(one).collect::<Vec<_>>().join("\n")
+}
+
+#[derive(Deserialize)]
+struct Envelope<'a> {
+    tool: String,
+    #[serde(borrow)]
+    arguments: &'a RawValue,
+}
+
+#[derive(Deserialize)]
+struct Answer {
+    text: String,
+}
+
+/// Reads an envelope back. `text` is what was streamed of an answer, and `id` the id for a call.
+/// An envelope that was cut gives what there is of it: the text so far, or a call whose arguments
+/// break off, as soon as the name is complete.
+pub(crate) fn turn(envelope: &str, text: &str, id: String, toolbox: &Toolbox) -> AssistantTurn {
+    let complete = serde_json::from_str::<Envelope<'_>>(envelope);
+    let (tool, arguments) = match &complete {
+        Ok(Envelope { tool, arguments }) => (tool.as_str(), arguments.get()),
+        Err(_) => cut(envelope).unwrap_or_default(),
+    };
+    if tool.is_empty() {
+        return AssistantTurn::default();
+    }
+    if tool == ANSWER {
+        let text = serde_json::from_str::<Answer>(arguments).map_or_else(|_| text.to_owned(), |answer| answer.text);
+        return AssistantTurn { text, ..AssistantTurn::default() };
+    }
+    let call = ToolCall { id, name: toolbox.real_name(tool).to_owned(), arguments: arguments.to_owned() };
+    AssistantTurn { calls: vec![call], ..AssistantTurn::default() }
+}
+
+/// Name and unfinished arguments of an envelope that breaks off.
+fn cut(envelope: &str) -> Option<(&str, &str)> {
+    let (tool, rest) = envelope.strip_prefix(HEAD)?.split_once('"')?;
+    Some((tool, rest.strip_prefix(",\"arguments\":").unwrap_or_default()))
+}
