@@ -17,12 +17,14 @@ use tokio_util::sync::CancellationToken;
 
 use crate::connection::{Inner, PeerInfo, Timings};
 use crate::handshake::{self, Handshake, HandshakeError, Peer};
+use crate::link::http::events::Events;
 use crate::link::http::{BadHttpSpec, Clients, Http};
 use crate::link::pipe::Pipe;
 use crate::link::stdio::Stdio;
-use crate::link::{Inbox, Link};
-use crate::rpc::Rpc;
-use crate::{ConnectError, Connection, Protocol, ServerSpec, TransportSpec};
+use crate::link::websocket::WebSocket;
+use crate::link::{Inbox, Link, Outgoing};
+use crate::rpc::{Failure, Rpc};
+use crate::{ConnectError, Connection, HttpSpec, Protocol, ServerSpec, TransportSpec};
 
 /// Messages that may wait to be taken by a server that does not read.
 const QUEUE: usize = 256;
@@ -96,6 +98,23 @@ struct Attempt<'a> {
     again: bool,
 }
 
+/// Which of the ways to a server is taken.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Way {
+    Configured,
+    /// HTTP+SSE, where Streamable HTTP was refused.
+    Events,
+}
+
+/// A failure that is more than "there is no such event stream".
+fn tells_more(failure: &Failure) -> bool {
+    match failure {
+        Failure::Http(answer) => answer.redirect || answer.wants_credentials(),
+        Failure::Rpc(_) | Failure::Malformed(_) => true,
+        _ => false,
+    }
+}
+
 /// A link and who waits on it.
 struct Open {
     link: Box<dyn Link>,
@@ -116,19 +135,54 @@ impl<'a> Attempt<'a> {
     }
 
     async fn run(&mut self) -> Result<Peer, Trouble> {
-        self.open()?;
+        self.open(Way::Configured)?;
         self.timings.start = self.begun.elapsed();
-        match self.agree(self.spec.protocol).await {
-            Err(Trouble::Handshake(HandshakeError::EndedOnProbe(_)))
-                if self.spec.protocol == Protocol::Auto =>
+        let protocol = match self.spec.transport {
+            TransportSpec::Sse(_) => Protocol::Legacy,
+            _ => self.spec.protocol,
+        };
+        let first = self.agree(protocol).await;
+        match &first {
+            // What died before the probe could reach it did not die of the probe.
+            Err(Trouble::Handshake(HandshakeError::EndedOnProbe(Failure::Closed(_))))
+                if protocol == Protocol::Auto =>
             {
                 self.clean_up().await;
                 self.again = true;
-                self.open()?;
+                self.open(Way::Configured)?;
                 self.agree(Protocol::Legacy).await
             }
-            other => other,
+            Err(Trouble::Handshake(error)) if self.may_be_older(error) => {
+                self.clean_up().await;
+                self.open(Way::Events)?;
+                match self.agree(Protocol::Legacy).await {
+                    // It does not offer that either, so what it said first is what counts.
+                    Err(Trouble::Handshake(HandshakeError::Failed { failure, .. }))
+                        if !tells_more(&failure) =>
+                    {
+                        first
+                    }
+                    second => second,
+                }
+            }
+            _ => first,
         }
+    }
+
+    /// Whether this refusal is one that a server of 2024-11-05 gives, which has another endpoint to
+    /// post to (MCP 2025-03-26, "Transports", "Backwards Compatibility").
+    fn may_be_older(&self, error: &HandshakeError) -> bool {
+        let HandshakeError::Failed {
+            method: "initialize",
+            failure: Failure::Http(answer),
+        } = error
+        else {
+            return false;
+        };
+        matches!(self.spec.transport, TransportSpec::Http(_))
+            && self.spec.protocol != Protocol::Modern
+            && !answer.redirect
+            && matches!(answer.status, 400 | 404 | 405 | 406 | 415)
     }
 
     async fn agree(&self, protocol: Protocol) -> Result<Peer, Trouble> {
@@ -141,30 +195,54 @@ impl<'a> Attempt<'a> {
             client: &self.connector.client,
             // Half of the time at least is left for what comes after a probe that is not answered.
             probe: self.spec.deadlines.probe.min(self.spec.deadlines.start / 2),
-            separate_exchanges: matches!(self.spec.transport, TransportSpec::Http(_)),
+            separate_exchanges: self.over_http(),
             waiting_for: &self.waiting_for,
         };
         handshake.run(protocol).await.map_err(Trouble::Handshake)
     }
 
-    fn open(&mut self) -> Result<(), Trouble> {
+    fn over_http(&self) -> bool {
+        matches!(
+            self.spec.transport,
+            TransportSpec::Http(_) | TransportSpec::Sse(_)
+        )
+    }
+
+    fn open(&mut self, way: Way) -> Result<(), Trouble> {
         let limits = &self.spec.limits;
         let (sender, queue) = mpsc::channel(QUEUE.max(limits.concurrent_calls * 2));
         let rpc = Arc::new(Rpc::new(sender));
         let inbox: Arc<dyn Inbox> = rpc.clone();
         let ends = (queue, inbox);
+        let clients = &self.connector.clients;
         let link: Box<dyn Link> = match &self.spec.transport {
+            TransportSpec::Sse(spec) => self.events(spec, ends)?,
+            TransportSpec::Http(spec) if way == Way::Events => self.events(spec, ends)?,
+            TransportSpec::WebSocket(spec) => {
+                Box::new(WebSocket::open(spec, limits, ends).map_err(Trouble::Http)?)
+            }
             TransportSpec::Stdio(spec) => {
                 let supervisor = self.connector.supervisor.clone();
                 Box::new(Stdio::open(spec, supervisor, limits, ends).map_err(Trouble::Spawn)?)
             }
-            TransportSpec::Http(spec) => Box::new(
-                Http::open(spec, &self.connector.clients, limits, ends).map_err(Trouble::Http)?,
-            ),
+            TransportSpec::Http(spec) => {
+                Box::new(Http::open(spec, clients, limits, ends).map_err(Trouble::Http)?)
+            }
             TransportSpec::InProcess(spec) => Box::new(Pipe::open(spec, limits, ends)),
         };
         self.open = Some(Open { link, rpc });
         Ok(())
+    }
+
+    fn events(
+        &self,
+        spec: &HttpSpec,
+        ends: (mpsc::Receiver<Outgoing>, Arc<dyn Inbox>),
+    ) -> Result<Box<dyn Link>, Trouble> {
+        let bounds = (&self.spec.limits, self.spec.deadlines.probe);
+        let link =
+            Events::open(spec, &self.connector.clients, bounds, ends).map_err(Trouble::Http)?;
+        Ok(Box::new(link))
     }
 
     /// Ends what is open and leaves it to be asked how it ended.

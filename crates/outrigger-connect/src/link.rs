@@ -9,6 +9,7 @@ pub(crate) mod http;
 pub(crate) mod pipe;
 pub(crate) mod stdio;
 mod stream;
+pub(crate) mod websocket;
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU8, Ordering};

@@ -33,8 +33,12 @@ pub struct ServerSpec {
 pub enum TransportSpec {
     /// A child process, spoken to over its standard input and output.
     Stdio(StdioSpec),
-    /// Streamable HTTP.
+    /// Streamable HTTP, or what a server that does not speak it offers instead (HTTP+SSE).
     Http(HttpSpec),
+    /// The deprecated HTTP+SSE transport of 2024-11-05, at the address of its event stream.
+    Sse(HttpSpec),
+    /// WebSocket (`ws`, `wss`), one message a text frame.
+    WebSocket(HttpSpec),
     /// A server in this process, over a pipe.
     InProcess(InProcessSpec),
 }
@@ -54,7 +58,7 @@ pub struct StdioSpec {
     pub framing: Framing,
 }
 
-/// A Streamable HTTP endpoint.
+/// An address and what is sent with each request to it.
 #[derive(Clone)]
 pub struct HttpSpec {
     /// The endpoint.
@@ -120,8 +124,8 @@ impl Default for Deadlines {
             start: Duration::from_secs(30),
             probe: Duration::from_secs(3),
             list: Duration::from_secs(30),
-            call: Duration::from_secs(60),
-            call_hard: Duration::from_secs(600),
+            call: Duration::from_mins(1),
+            call_hard: Duration::from_mins(10),
             close: Duration::from_secs(5),
         }
     }

@@ -97,7 +97,11 @@ impl Attempt<'_> {
                     .collect();
                 format!("`{}`", excerpt(words.join(" ").as_bytes(), 160))
             }
-            TransportSpec::Http(spec) => spec.url.origin().ascii_serialization() + spec.url.path(),
+            TransportSpec::Http(spec)
+            | TransportSpec::Sse(spec)
+            | TransportSpec::WebSocket(spec) => {
+                spec.url.origin().ascii_serialization() + spec.url.path()
+            }
             TransportSpec::InProcess(_) => "the built-in server".to_owned(),
         }
     }
@@ -196,7 +200,9 @@ impl Attempt<'_> {
                 Said::new(Stage::Start, Kind::StartupFailed, message)
                     .hint("run the command by itself in a terminal to see what it says")
             }
-            Failure::NotSent(why) if matches!(self.spec.transport, TransportSpec::Http(_)) => {
+            Failure::NotSent(why)
+                if !matches!(self.spec.transport, TransportSpec::InProcess(_)) =>
+            {
                 Said::new(Stage::Start, Kind::Unreachable, why)
                     .hint("is the server running, and is the address right?")
             }

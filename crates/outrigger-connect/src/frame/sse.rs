@@ -121,7 +121,7 @@ impl SseReader {
         );
         match &mut self.overflow {
             None => {
-                self.overflow = Some((Bytes::copy_from_slice(head), Bytes::copy_from_slice(tail)))
+                self.overflow = Some((Bytes::copy_from_slice(head), Bytes::copy_from_slice(tail)));
             }
             Some((_, last)) => *last = Bytes::copy_from_slice(tail),
         }
@@ -160,12 +160,12 @@ impl SseReader {
             }
             b"event" => self.event.kind = String::from_utf8_lossy(&value).into_owned(),
             b"id" if !value.contains(&0) => {
-                self.event.id = Some(String::from_utf8_lossy(&value).into_owned())
+                self.event.id = Some(String::from_utf8_lossy(&value).into_owned());
             }
             b"retry" => {
                 self.event.retry = str::from_utf8(&value)
                     .ok()
-                    .and_then(|text| text.parse().ok())
+                    .and_then(|text| text.parse().ok());
             }
             _ if self.overflow.is_some() => self.overflowed(line),
             _ => {}

@@ -7,6 +7,7 @@
 mod answer;
 mod body;
 pub(crate) mod client;
+pub(crate) mod events;
 mod exchange;
 mod listen;
 pub(crate) mod mirror;

@@ -105,7 +105,7 @@ impl Rpc {
                 self.complete(id, Err(Failure::Malformed(reason)));
             }
             None if message.result.is_some() && own.is_some_and(|id| id >= super::FIRST_ID) => {
-                self.log.count_stray()
+                self.log.count_stray();
             }
             None => self.log.noise(&excerpt(text, 200)),
         }

@@ -9,6 +9,8 @@
 mod eras;
 mod faults;
 mod http;
+mod older;
 mod peer;
 mod process;
 mod web;
+mod websocket;

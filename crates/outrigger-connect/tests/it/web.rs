@@ -8,6 +8,7 @@ use outrigger_connect::{HttpSpec, ServerSpec, TransportSpec};
 use serde_json::{Value, json};
 use tokio::io::{AsyncBufReadExt, AsyncReadExt, AsyncWriteExt, BufReader};
 use tokio::net::{TcpListener, TcpStream};
+use tokio::sync::mpsc;
 use tokio::task::JoinSet;
 
 use crate::peer::spec;
@@ -40,6 +41,8 @@ pub(crate) enum Reply {
     Events(String),
     /// An event stream that stays open.
     Open(String),
+    /// An event stream of what is sent here, until the sender is gone.
+    Feed(mpsc::UnboundedReceiver<String>),
     /// Nothing, for as long as the client waits.
     Hang,
     /// Nothing, and the connection is closed.
@@ -197,6 +200,14 @@ impl Shared {
                     continue;
                 }
                 Reply::Cut => return Ok(()),
+                Reply::Feed(mut feed) => {
+                    let head = "HTTP/1.1 200 OK\r\nContent-Type: text/event-stream\r\n\r\n";
+                    stream.write_all(head.as_bytes()).await?;
+                    while let Some(events) = feed.recv().await {
+                        stream.write_all(events.as_bytes()).await?;
+                    }
+                    return Ok(());
+                }
                 Reply::Hang => String::new(),
                 Reply::Events(events) => {
                     let text = format!(

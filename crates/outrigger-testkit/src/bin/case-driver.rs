@@ -87,12 +87,7 @@ async fn play(case: &Path, out: PathBuf) -> Result<(), Failure> {
 
 /// What this driver cannot play, and why.
 fn unsupported(case: &Value) -> Option<&'static str> {
-    match case["transport"].as_str() {
-        Some("sse") => Some("the deprecated HTTP+SSE transport is not there yet"),
-        Some("ws") => Some("the WebSocket transport is not there yet"),
-        _ if case["auth"] == "oauth" => Some("OAuth is not there yet"),
-        _ => None,
-    }
+    (case["auth"] == "oauth").then_some("OAuth is not there yet")
 }
 
 struct Run {
@@ -204,10 +199,17 @@ async fn connect(case: &Value) -> Result<Result<Connection, ConnectError>, Failu
     let supervisor: Vec<OsString> = vec![std::env::current_exe()?.into(), SUPERVISE.into()];
     let connector = Connector::new(env!("CARGO_PKG_VERSION"), Some(supervisor));
     let transport = match case["url"].as_str() {
-        Some(url) => TransportSpec::Http(HttpSpec {
-            url: url.parse()?,
-            headers: headers(case),
-        }),
+        Some(url) => {
+            let spec = HttpSpec {
+                url: url.parse()?,
+                headers: headers(case),
+            };
+            if case["transport"] == "ws" {
+                TransportSpec::WebSocket(spec)
+            } else {
+                TransportSpec::Http(spec)
+            }
+        }
         None => TransportSpec::Stdio(StdioSpec {
             command: case["command"]
                 .as_str()

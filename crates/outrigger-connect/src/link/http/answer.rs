@@ -64,6 +64,11 @@ impl Facts {
         }
     }
 
+    /// Why this is not the event stream that was asked for.
+    pub(super) fn no_stream(&self, body: &[u8]) -> Failure {
+        Failure::Http(self.words(super::exchange::strip(body)))
+    }
+
     /// 404 by the specification; some servers say 400 and name the session in words.
     fn lost_session(&self, text: &[u8]) -> bool {
         if self.status == StatusCode::NOT_FOUND {

@@ -25,8 +25,8 @@ pub(crate) enum BadHttpSpec {
     Name(String),
     #[error("the value of the header `{0}` has characters that HTTP does not allow")]
     Value(String),
-    #[error("the address `{0}` is not an http or https address")]
-    Scheme(String),
+    #[error("the address `{0}` is not one of {1}")]
+    Scheme(String, &'static str),
     #[error("no HTTP client can be made: {0}")]
     Client(String),
 }
@@ -50,7 +50,7 @@ impl Clients {
 
     pub(super) fn client_for(&self, url: &Url) -> Result<reqwest::Client, BadHttpSpec> {
         if !matches!(url.scheme(), "http" | "https") {
-            return Err(BadHttpSpec::Scheme(url.to_string()));
+            return Err(BadHttpSpec::Scheme(url.to_string(), "`http:` or `https:`"));
         }
         let local = is_loopback(url);
         let slot = if local { &self.direct } else { &self.proxied };
@@ -60,10 +60,7 @@ impl Clients {
     }
 
     fn build(&self, local: bool) -> Result<reqwest::Client, String> {
-        // Only the first call in a process installs one, and every crate here wants the same.
-        rustls::crypto::ring::default_provider()
-            .install_default()
-            .ok();
+        install_crypto();
         let builder = reqwest::Client::builder()
             .user_agent(self.agent.as_ref())
             .redirect(reqwest::redirect::Policy::none())
@@ -74,6 +71,13 @@ impl Clients {
         let builder = if local { builder.no_proxy() } else { builder };
         builder.build().map_err(|error| deepest(&error))
     }
+}
+
+/// Only the first call in a process installs a provider, and every crate here wants the same.
+pub(crate) fn install_crypto() {
+    rustls::crypto::ring::default_provider()
+        .install_default()
+        .ok();
 }
 
 /// Whether an address stays on this machine, by its name alone.
@@ -87,7 +91,7 @@ fn is_loopback(url: &Url) -> bool {
 }
 
 /// The configured headers, checked, and marked so that nothing prints them.
-pub(super) fn headers(spec: &HttpSpec) -> Result<HeaderMap, BadHttpSpec> {
+pub(crate) fn headers(spec: &HttpSpec) -> Result<HeaderMap, BadHttpSpec> {
     let mut headers = HeaderMap::new();
     for (name, value) in &spec.headers {
         let parsed =

@@ -21,7 +21,7 @@ use crate::rpc::Failure;
 
 /// After the answer a stream is read on for this long, for notifications that follow it and so that
 /// the connection can be used again.
-const EPILOGUE: Duration = Duration::from_millis(500);
+pub(super) const EPILOGUE: Duration = Duration::from_millis(500);
 
 /// What a server that gives no `retry:` is granted.
 const RETRY: Duration = Duration::from_secs(1);
@@ -313,12 +313,12 @@ pub(super) fn strip(text: &[u8]) -> &[u8] {
 }
 
 /// Why a body did not arrive whole.
-enum Cut {
+pub(super) enum Cut {
     TooLarge(Bytes),
     Broke(String),
 }
 
-async fn whole(mut answer: Response, limit: usize) -> Result<Bytes, Cut> {
+pub(super) async fn whole(mut answer: Response, limit: usize) -> Result<Bytes, Cut> {
     let broke = |error: reqwest::Error| Cut::Broke(deepest(&error.without_url()));
     let Some(first) = answer.chunk().await.map_err(broke)? else {
         return Ok(Bytes::new());

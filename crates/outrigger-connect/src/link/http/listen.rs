@@ -16,7 +16,7 @@ use crate::frame::{SseItem, SseReader};
 use crate::link::LinkEvent;
 
 const FIRST_PAUSE: Duration = Duration::from_secs(1);
-const LONGEST_PAUSE: Duration = Duration::from_secs(60);
+const LONGEST_PAUSE: Duration = Duration::from_mins(1);
 
 /// Streams in a row that end without a message.
 const FRUITLESS: u32 = 5;
@@ -74,7 +74,7 @@ async fn once(wire: &Wire, last_event: &mut Option<String>) -> Heard {
                     }
                 }
                 SseItem::Unusable(what) => {
-                    wire.inbox.receive(LinkEvent::Unusable { what, of: None })
+                    wire.inbox.receive(LinkEvent::Unusable { what, of: None });
                 }
             }
         }

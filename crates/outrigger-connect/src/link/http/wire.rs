@@ -16,6 +16,7 @@ use crate::connection::Era;
 use crate::frame::FrameLimits;
 use crate::link::{Agreed, Inbox, Ticket};
 use crate::rpc::{Failure, HttpAnswer};
+use crate::text::excerpt;
 use crate::{HttpSpec, handshake};
 
 pub(super) const SESSION: HeaderName = HeaderName::from_static("mcp-session-id");
@@ -165,6 +166,32 @@ impl Wire {
             StatusCode::TEMPORARY_REDIRECT,
             format!("the server redirects more than {REDIRECTS} times"),
         ))
+    }
+
+    /// Sends to `place`, which the server names, from now on. Only within the origin.
+    pub(super) fn move_to(&self, place: &str) -> Result<(), Failure> {
+        let mut state = self.state();
+        let bad = |text: String| HttpAnswer {
+            status: 200,
+            message: text,
+            redirect: true,
+            ..HttpAnswer::default()
+        };
+        let Ok(to) = state.endpoint.join(place) else {
+            let words = excerpt(place.as_bytes(), 100);
+            return Err(Failure::Http(bad(format!(
+                "the server names an endpoint that is no address: {words}"
+            ))));
+        };
+        if to.origin() != state.endpoint.origin() {
+            let other = to.origin().ascii_serialization();
+            let text = format!(
+                "the server names an endpoint at another origin, {other}; nothing was sent there"
+            );
+            return Err(Failure::Http(bad(text)));
+        }
+        state.endpoint = to;
+        Ok(())
     }
 
     /// Where an answer sends us, within the origin.

@@ -1,0 +1,244 @@
+//! WebSocket: one message a text frame.
+//!
+//! Promises: pings are answered, fragments are put together, messages are bounded. The end of the
+//! socket is the end of the link. Leaves out: proxies. There is no MCP specification of this
+//! transport; subprotocol `mcp` is offered, and a server that does not take it is used all the same.
+
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use bytes::Bytes;
+use futures::future::BoxFuture;
+use futures::stream::{SplitSink, SplitStream};
+use futures::{SinkExt, StreamExt};
+use tokio::net::TcpStream;
+use tokio::sync::mpsc;
+use tokio_tungstenite::tungstenite::client::IntoClientRequest;
+use tokio_tungstenite::tungstenite::error::{Error, ProtocolError};
+use tokio_tungstenite::tungstenite::http::HeaderValue;
+use tokio_tungstenite::tungstenite::protocol::WebSocketConfig;
+use tokio_tungstenite::tungstenite::{Message, Utf8Bytes};
+use tokio_tungstenite::{MaybeTlsStream, WebSocketStream, connect_async_with_config};
+use tokio_util::sync::CancellationToken;
+
+use super::http::BadHttpSpec;
+use super::http::client::{headers, install_crypto};
+use super::{Agreed, Inbox, Link, LinkEvent, Outgoing, Purpose, Tasks};
+use crate::connection::CloseReport;
+use crate::frame::{FrameLimits, check};
+use crate::rpc::{Failure, HttpAnswer};
+use crate::text::excerpt;
+use crate::{HttpSpec, Limits};
+
+type Socket = WebSocketStream<MaybeTlsStream<TcpStream>>;
+
+/// How long the closing handshake may take.
+const GOODBYE: Duration = Duration::from_secs(1);
+
+pub(crate) struct WebSocket {
+    tasks: Tasks,
+    closing: CancellationToken,
+}
+
+impl WebSocket {
+    pub(crate) fn open(
+        spec: &HttpSpec,
+        limits: &Limits,
+        (queue, inbox): (mpsc::Receiver<Outgoing>, Arc<dyn Inbox>),
+    ) -> Result<Self, BadHttpSpec> {
+        if !matches!(spec.url.scheme(), "ws" | "wss") {
+            return Err(BadHttpSpec::Scheme(spec.url.to_string(), "`ws:` or `wss:`"));
+        }
+        headers(spec)?;
+        install_crypto();
+        let link = Self {
+            tasks: Tasks::default(),
+            closing: CancellationToken::new(),
+        };
+        let run = Run {
+            tasks: link.tasks.clone(),
+            closing: link.closing.clone(),
+            limits: limits.into(),
+            inbox,
+        };
+        link.tasks.spawn(run.run(spec.clone(), queue));
+        Ok(link)
+    }
+}
+
+struct Run {
+    tasks: Tasks,
+    closing: CancellationToken,
+    limits: FrameLimits,
+    inbox: Arc<dyn Inbox>,
+}
+
+impl Run {
+    async fn run(self, spec: HttpSpec, mut queue: mpsc::Receiver<Outgoing>) {
+        match self.connect(&spec).await {
+            Ok(socket) => {
+                let (sink, stream) = socket.split();
+                self.tasks
+                    .spawn(write(sink, queue, self.closing.clone(), self.inbox.clone()));
+                let why = self.read(stream).await;
+                self.inbox.receive(LinkEvent::Ended(why));
+            }
+            Err(failure) => {
+                while let Some(Outgoing {
+                    purpose, ticket, ..
+                }) = queue.recv().await
+                {
+                    if let Purpose::Request(head) = purpose {
+                        self.inbox.receive(LinkEvent::Failed {
+                            request: head.id,
+                            failure: failure.clone(),
+                        });
+                    }
+                    ticket.handed_over();
+                }
+            }
+        }
+    }
+
+    async fn connect(&self, spec: &HttpSpec) -> Result<Socket, Failure> {
+        match self.knock(spec, true).await {
+            Err(Error::Protocol(ProtocolError::SecWebSocketSubProtocolError(_))) => {
+                self.knock(spec, false).await
+            }
+            other => other,
+        }
+        .map_err(|error| refused(spec, error))
+    }
+
+    async fn knock(&self, spec: &HttpSpec, subprotocol: bool) -> Result<Socket, Error> {
+        let mut request = spec.url.as_str().into_client_request()?;
+        if let Ok(configured) = headers(spec) {
+            request.headers_mut().extend(configured);
+        }
+        if subprotocol {
+            request
+                .headers_mut()
+                .insert("sec-websocket-protocol", HeaderValue::from_static("mcp"));
+        }
+        let bound = Some(self.limits.bytes);
+        let config = WebSocketConfig::default()
+            .max_message_size(bound)
+            .max_frame_size(bound);
+        let (socket, _) = Box::pin(connect_async_with_config(request, Some(config), true)).await?;
+        Ok(socket)
+    }
+
+    /// Hands on what comes until the socket ends, and says how it did.
+    async fn read(&self, mut stream: SplitStream<Socket>) -> String {
+        loop {
+            let text: Bytes = match stream.next().await {
+                Some(Ok(Message::Text(text))) => text.into(),
+                Some(Ok(Message::Binary(bytes))) => bytes,
+                Some(Ok(Message::Close(frame))) => {
+                    let words = frame.map(|frame| {
+                        format!(
+                            " ({} {})",
+                            frame.code,
+                            excerpt(frame.reason.as_bytes(), 100)
+                        )
+                    });
+                    return format!("the server closed the socket{}", words.unwrap_or_default());
+                }
+                Some(Ok(_)) => continue,
+                Some(Err(error)) => return format!("the socket broke ({error})"),
+                None => return "the server closed the socket".to_owned(),
+            };
+            self.inbox.receive(match check(text, self.limits) {
+                Ok(text) => LinkEvent::Frame { text, of: None },
+                Err(what) => LinkEvent::Unusable { what, of: None },
+            });
+        }
+    }
+}
+
+async fn write(
+    mut sink: SplitSink<Socket, Message>,
+    mut queue: mpsc::Receiver<Outgoing>,
+    closing: CancellationToken,
+    inbox: Arc<dyn Inbox>,
+) {
+    loop {
+        let outgoing = tokio::select! {
+            outgoing = queue.recv() => outgoing,
+            () = closing.cancelled() => None,
+        };
+        let Some(Outgoing {
+            body,
+            purpose,
+            ticket,
+        }) = outgoing
+        else {
+            // The other side answers with a close of its own, which the reader sees.
+            let _ = sink.close().await;
+            return;
+        };
+        if !ticket.begin() {
+            continue;
+        }
+        let sent = match Utf8Bytes::try_from(body) {
+            Ok(text) => sink
+                .send(Message::Text(text))
+                .await
+                .map_err(|error| error.to_string()),
+            Err(error) => Err(error.to_string()),
+        };
+        if let (Err(error), Purpose::Request(head)) = (sent, purpose) {
+            let failure = Failure::Closed(format!("the socket takes nothing any more ({error})"));
+            inbox.receive(LinkEvent::Failed {
+                request: head.id,
+                failure,
+            });
+        }
+        ticket.handed_over();
+    }
+}
+
+fn refused(spec: &HttpSpec, error: Error) -> Failure {
+    let place = spec.url.origin().ascii_serialization();
+    match error {
+        Error::Http(answer) => {
+            let status = answer.status();
+            let body = answer.body().as_deref().unwrap_or_default();
+            let said = if body.is_empty() {
+                "an empty body".to_owned()
+            } else {
+                excerpt(body, 200)
+            };
+            let message = format!("HTTP {status} instead of a WebSocket: {said}");
+            Failure::Http(HttpAnswer {
+                status: status.as_u16(),
+                message,
+                body: String::new(),
+                redirect: status.is_redirection(),
+            })
+        }
+        error => Failure::NotSent(format!("cannot reach {place}: {error}")),
+    }
+}
+
+impl Link for WebSocket {
+    fn agreed(&self, _: Option<Agreed>) {}
+
+    fn close(&self, limit: Duration) -> BoxFuture<'_, CloseReport> {
+        Box::pin(async move {
+            let begun = Instant::now();
+            self.closing.cancel();
+            self.tasks.finished(limit.min(GOODBYE)).await;
+            self.tasks.finish().await;
+            CloseReport {
+                took: begun.elapsed(),
+                exit: None,
+                forced: None,
+            }
+        })
+    }
+
+    fn abort(&self) {
+        self.tasks.stop();
+    }
+}
