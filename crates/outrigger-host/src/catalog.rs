@@ -30,9 +30,9 @@ pub struct CatalogTool {
     pub title: Option<String>,
     /// The server's description; empty when there is none.
     pub description: String,
-    /// The input schema as the server sent it.
+    /// The input schema for models: as the server sent it, in the words of 2020-12 where it was in others.
     pub input_schema: Value,
-    /// The same, compiled.
+    /// The input schema, compiled.
     pub input: Schema,
     /// The output schema, compiled, where the server gives one.
     pub output: Option<Schema>,

@@ -1,13 +1,19 @@
 //! JSON Schemas of tools, compiled once and used for every call.
 //!
 //! Nothing is fetched: a reference that leaves the schema is an error, and the tool is set aside.
-//! Schemas without `$schema` are read as 2020-12 (MCP, "JSON Schema usage").
+//! A schema is read in the dialect that it names, else as 2020-12 (MCP, "JSON Schema usage"); one
+//! that is unsound there is read once more as what its author surely meant. `format` is a hint
+//! (2020-12 Validation, section 7.2.1): what each one takes differs from checker to checker.
+
+mod modern;
 
 use std::fmt;
 
-use jsonschema::{PatternOptions, Validator};
-use serde_json::Value;
+use jsonschema::{Draft, PatternOptions, Validator};
+use serde_json::{Value, json};
 
+/// The dialect of schemas that name none.
+const DEFAULT: Draft = Draft::Draft202012;
 /// Steps that one pattern may take back before the match counts as failed.
 const BACKTRACK_LIMIT: usize = 100_000;
 /// Violations told at once; a model repairs one or two at a time.
@@ -35,13 +41,13 @@ pub struct Violation {
 impl Schema {
     /// Compiles a schema.
     pub fn compile(schema: &Value) -> Result<Self, UnusableSchema> {
-        let patterns = PatternOptions::fancy_regex().backtrack_limit(BACKTRACK_LIMIT);
-        let validator = jsonschema::options()
-            .offline()
-            .with_pattern_options(patterns)
-            .build(schema)
-            .map_err(|error| UnusableSchema(brief(&error.to_string())))?;
-        Ok(Self { validator })
+        let error = match build(schema, dialect(schema)) {
+            Ok(validator) => return Ok(Self { validator }),
+            Err(error) => error,
+        };
+        let readable = |pattern: &str| build(&json!({"pattern": pattern}), DEFAULT).is_ok();
+        let meant = modern::modern(schema, &readable).and_then(|meant| build(&meant, DEFAULT).ok());
+        meant.map(|validator| Self { validator }).ok_or(error)
     }
 
     /// The first few places where `value` does not fit; empty when it does.
@@ -54,6 +60,40 @@ impl Schema {
             })
             .collect()
     }
+}
+
+/// The schema in words that every provider takes (they check for 2020-12, and refuse the whole request
+/// for one that is not), or `None` when it is in such words already.
+pub(crate) fn for_models(schema: &Value) -> Option<Value> {
+    modern::modern(schema, &|_| true)
+}
+
+/// The dialect that a schema names. Servers write the address with `http` or `https`, with and
+/// without `#`; one that is none of the known is read as the default.
+fn dialect(schema: &Value) -> Draft {
+    let named = schema
+        .get("$schema")
+        .and_then(Value::as_str)
+        .unwrap_or_default();
+    let known = [
+        ("draft-04/", Draft::Draft4),
+        ("draft-06/", Draft::Draft6),
+        ("draft-07/", Draft::Draft7),
+        ("draft/2019-09/", Draft::Draft201909),
+    ];
+    let found = known.iter().find(|(part, _)| named.contains(part));
+    found.map_or(DEFAULT, |(_, draft)| *draft)
+}
+
+fn build(schema: &Value, draft: Draft) -> Result<Validator, UnusableSchema> {
+    let patterns = PatternOptions::fancy_regex().backtrack_limit(BACKTRACK_LIMIT);
+    jsonschema::options()
+        .with_draft(draft)
+        .offline()
+        .should_validate_formats(false)
+        .with_pattern_options(patterns)
+        .build(schema)
+        .map_err(|error| UnusableSchema(brief(&error.to_string())))
 }
 
 impl fmt::Debug for Schema {
@@ -104,6 +144,100 @@ mod tests {
         Additional properties are not allowed ('dys' was unexpected)
         "#);
         assert_eq!(schema.violations(&json!({"days": 3})), []);
+    }
+
+    #[test]
+    fn each_dialect_is_read_as_it_was_meant() {
+        for (schema, fits, unfit) in [
+            (
+                json!({"$schema": "https://json-schema.org/draft-07/schema", "items": [{"const": 1}]}),
+                json!([1]),
+                json!([2]),
+            ),
+            (
+                json!({"$schema": "http://json-schema.org/schema#", "prefixItems": [{"const": 1}]}),
+                json!([1]),
+                json!([2]),
+            ),
+            (
+                json!({"$schema": "urn:of-somebody", "type": "object"}),
+                json!({}),
+                json!(1),
+            ),
+            (
+                json!({"exclusiveMinimum": true, "minimum": 0}),
+                json!(1),
+                json!(0),
+            ),
+            (
+                json!({"exclusiveMaximum": false, "maximum": 5}),
+                json!(5),
+                json!(6),
+            ),
+            (
+                json!({"items": [{"type": "string"}], "additionalItems": false}),
+                json!(["x"]),
+                json!(["x", 1]),
+            ),
+            (
+                json!({"$schema": null, "type": "string", "description": null, "enum": ["a", null]}),
+                json!("a"),
+                json!(null),
+            ),
+            (
+                json!({"$id": "get weather", "type": "string"}),
+                json!("a"),
+                json!(1),
+            ),
+            (
+                json!({"type": "string", "format": "date", "maxLength": 9}),
+                json!("next week"),
+                json!("2026-01-01"),
+            ),
+            (
+                json!({"properties": {"exclusiveMinimum": true, "items": {"enum": [[null]]}, "pattern": {"pattern": "\\Ax\\Z"}}}),
+                json!({"exclusiveMinimum": 1, "items": [null], "pattern": "y"}),
+                json!({"items": []}),
+            ),
+            (
+                json!({"pattern": "^(?<year>\\d{4})\\/[\\w\\-]+$"}),
+                json!("2026/a-b"),
+                json!("2026"),
+            ),
+        ] {
+            let read = Schema::compile(&schema).unwrap();
+            assert_eq!(read.violations(&fits), [], "{schema} {fits}");
+            assert_ne!(read.violations(&unfit), [], "{schema} {unfit}");
+        }
+    }
+
+    #[test]
+    fn models_see_what_providers_take_and_no_other_word_is_changed() {
+        let draft4 = json!({"$schema": "http://json-schema.org/draft-04/schema#", "type": "object", "properties": {
+            "n": {"type": "number", "minimum": 0, "exclusiveMinimum": true, "default": null},
+            "pair": {"type": "array", "items": [{"type": "string"}, {"type": "null"}], "additionalItems": false}
+        }});
+        insta::assert_snapshot!(for_models(&draft4).unwrap(), @r#"{"type":"object","properties":{"n":{"type":"number","exclusiveMinimum":0,"default":null},"pair":{"type":"array","prefixItems":[{"type":"string"},{"type":"null"}],"items":false}}}"#);
+        for left in [
+            json!(true),
+            json!({"type": "object", "default": null}),
+            json!({"$ref": "#/$defs/a", "$defs": {"a": {"items": {}}}}),
+        ] {
+            assert_eq!(for_models(&left), None);
+        }
+    }
+
+    #[test]
+    fn nonsense_stays_unusable() {
+        for schema in [
+            json!({"type": "int"}),
+            json!({"minLength": -1}),
+            json!({"$ref": "#/$defs/none"}),
+            json!(7),
+            json!({"properties": []}),
+        ] {
+            assert!(Schema::compile(&schema).is_err(), "{schema}");
+        }
     }
 
     #[test]

@@ -1,5 +1,6 @@
 //! Reading one tool definition. Null members count as absent, unknown ones are left alone, and what
-//! the call depends on must be sound: name, schemas, the types of what people read.
+//! a call depends on must be sound: name, description, schemas. A title or a hint of the wrong type
+//! is none: they decide nothing, and no tool is lost for them.
 
 use outrigger_connect::ServerName;
 use serde_json::value::RawValue;
@@ -8,13 +9,13 @@ use serde_json::{Map, Value, json};
 use super::{CatalogTool, Standing};
 use crate::digest::Digest;
 use crate::name::ToolName;
-use crate::schema::Schema;
+use crate::schema::{Schema, for_models};
 use crate::tokens::estimate_declaration;
 
 /// Bytes of a tool's own name; longer ones are no names.
 const NAME_BYTES: usize = 512;
 
-/// The hints a server may give about a tool (MCP, "ToolAnnotations").
+/// The hints a server may give about a tool (MCP, `ToolAnnotations`).
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Annotations {
     /// It says that the tool changes nothing.
@@ -43,13 +44,13 @@ pub(super) fn read(
     let raw_name = name_of(&fields).map_err(|reason| (None, reason))?;
     let fault = |reason: String| (Some(raw_name.clone()), reason);
 
-    let title = text_of(&fields, "title").map_err(fault)?;
-    let description = text_of(&fields, "description")
-        .map_err(fault)?
-        .unwrap_or_default();
-    let annotations = annotations_of(&fields).map_err(fault)?;
-    let input_schema = input_schema_of(&fields).map_err(fault)?;
-    let input = Schema::compile(&input_schema)
+    let title = present(&fields, "title")
+        .and_then(Value::as_str)
+        .map(str::to_owned);
+    let description = description_of(&fields).map_err(fault)?;
+    let annotations = annotations_of(&fields);
+    let declared = input_schema_of(&fields).map_err(fault)?;
+    let input = Schema::compile(declared)
         .map_err(|error| fault(format!("its `inputSchema` cannot be used: {error}")))?;
     let output_schema = present(&fields, "outputSchema");
     let output = match output_schema {
@@ -61,13 +62,14 @@ pub(super) fn read(
     };
     let digest = Digest::of(&json!({
         "name": raw_name,
-        "title": title,
+        "title": present(&fields, "title"),
         "description": description,
-        "inputSchema": input_schema,
+        "inputSchema": declared,
         "outputSchema": output_schema,
         "annotations": present(&fields, "annotations"),
     }));
     let name = ToolName::new(server, &raw_name);
+    let input_schema = for_models(declared).unwrap_or_else(|| declared.clone());
     let tokens = estimate_declaration(name.as_str(), &description, &input_schema);
     Ok(CatalogTool {
         name,
@@ -105,15 +107,18 @@ fn name_of(fields: &Map<String, Value>) -> Result<String, String> {
     }
 }
 
-fn text_of(fields: &Map<String, Value>, key: &str) -> Result<Option<String>, String> {
-    match present(fields, key) {
-        None => Ok(None),
-        Some(Value::String(text)) => Ok(Some(text.clone())),
-        Some(other) => Err(format!("its `{key}` is {}, not a string", kind(other))),
+fn description_of(fields: &Map<String, Value>) -> Result<String, String> {
+    match present(fields, "description") {
+        None => Ok(String::new()),
+        Some(Value::String(text)) => Ok(text.clone()),
+        Some(other) => Err(format!(
+            "its `description` is {}, not a string",
+            kind(other)
+        )),
     }
 }
 
-fn input_schema_of(fields: &Map<String, Value>) -> Result<Value, String> {
+fn input_schema_of(fields: &Map<String, Value>) -> Result<&Value, String> {
     let schema = present(fields, "inputSchema").ok_or("it has no `inputSchema`")?;
     let Value::Object(members) = schema else {
         return Err(format!(
@@ -122,38 +127,22 @@ fn input_schema_of(fields: &Map<String, Value>) -> Result<Value, String> {
         ));
     };
     match members.get("type") {
-        None => Ok(schema.clone()),
-        Some(Value::String(word)) if word == "object" => Ok(schema.clone()),
+        None => Ok(schema),
+        Some(Value::String(word)) if word == "object" => Ok(schema),
         Some(other) => Err(format!(
             "its `inputSchema` has type {other}; arguments are always an object"
         )),
     }
 }
 
-fn annotations_of(fields: &Map<String, Value>) -> Result<Annotations, String> {
-    let Some(value) = present(fields, "annotations") else {
-        return Ok(Annotations::default());
-    };
-    let Value::Object(hints) = value else {
-        return Err(format!(
-            "its `annotations` are {}, not an object",
-            kind(value)
-        ));
-    };
-    let hint = |key: &str| match present(hints, key) {
-        None => Ok(None),
-        Some(Value::Bool(hint)) => Ok(Some(*hint)),
-        Some(other) => Err(format!(
-            "its annotation `{key}` is {}, not true or false",
-            kind(other)
-        )),
-    };
-    Ok(Annotations {
-        read_only: hint("readOnlyHint")?,
-        destructive: hint("destructiveHint")?,
-        idempotent: hint("idempotentHint")?,
-        open_world: hint("openWorldHint")?,
-    })
+fn annotations_of(fields: &Map<String, Value>) -> Annotations {
+    let hint = |key: &str| fields.get("annotations")?.get(key)?.as_bool();
+    Annotations {
+        read_only: hint("readOnlyHint"),
+        destructive: hint("destructiveHint"),
+        idempotent: hint("idempotentHint"),
+        open_world: hint("openWorldHint"),
+    }
 }
 
 fn kind(value: &Value) -> &'static str {
@@ -202,7 +191,8 @@ mod tests {
                 r#"{"name":"array","inputSchema":{"type":"array"}}"#,
                 r#"{"name":"remote","inputSchema":{"type":"object","properties":{"a":{"$ref":"http://127.0.0.1:1/x"}}}}"#,
                 r#"{"name":"odd","inputSchema":{"type":"object","properties":{"a":{"type":"text"}}}}"#,
-                r#"{"name":"hints","inputSchema":{"type":"object"},"annotations":{"readOnlyHint":"yes"}}"#,
+                r#"{"name":"hints","title":1,"inputSchema":{"type":"object"},"annotations":{"readOnlyHint":"yes"}}"#,
+                r#"{"name":"told","description":["x"],"inputSchema":{"type":"object"}}"#,
                 r#"{"name":"good","inputSchema":{"type":"object"}}"#,
                 r#"{"inputSchema":{"type":"object"}}"#,
                 r#"{"name":"","inputSchema":{"type":"object"}}"#,
@@ -215,7 +205,8 @@ mod tests {
             .iter()
             .map(|tool| tool.raw_name.as_str())
             .collect();
-        assert_eq!(good, ["good", "also good"]);
+        assert_eq!(good, ["good", "hints", "also good"]);
+        assert_eq!(catalog.tools[1].annotations, Annotations::default());
         let told: Vec<_> = catalog
             .set_aside
             .iter()
@@ -227,11 +218,11 @@ mod tests {
         array: its `inputSchema` has type "array"; arguments are always an object
         remote: its `inputSchema` cannot be used: Resource 'http://127.0.0.1:1/x' is not present in a registry and retrieving it failed: Retrieval is disabled, cannot fetch http://127.0.0.1:1/x
         odd: its `inputSchema` cannot be used: "text" is not valid under any of the schemas listed in the 'anyOf' keyword
-        hints: its annotation `readOnlyHint` is a string, not true or false
+        told: its `description` is an array, not a string
         good: the server lists a tool of this name before
-        #9: it has no name
-        #10: its name is empty
-        #11: it is not an object
+        #10: it has no name
+        #11: its name is empty
+        #12: it is not an object
         "#);
     }
 }
