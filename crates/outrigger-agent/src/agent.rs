@@ -121,26 +121,6 @@ impl Agent {
         };
         progress.answer(ending)
     }
-
-    /// The declarations of a toolset; the same ones, byte for byte, while it has not changed.
-    fn declarations(
-        &self,
-        toolset: &Toolset,
-        progress: &mut Progress<'_>,
-    ) -> Arc<[ToolDeclaration]> {
-        if let Some((revision, tools)) = &progress.declared
-            && *revision == toolset.revision()
-        {
-            return Arc::clone(tools);
-        }
-        let tools: Arc<[ToolDeclaration]> = toolset
-            .tools()
-            .iter()
-            .map(|tool| prompt::declare(tool))
-            .collect();
-        progress.declared = Some((toolset.revision(), Arc::clone(&tools)));
-        tools
-    }
 }
 
 enum TurnEnd {
@@ -172,6 +152,22 @@ impl<'a> Progress<'a> {
             usage: Usage::default(),
             declared: None,
         }
+    }
+
+    /// The declarations of a toolset; the same ones, byte for byte, while it has not changed.
+    fn declarations(&mut self, toolset: &Toolset) -> Arc<[ToolDeclaration]> {
+        if let Some((revision, tools)) = &self.declared
+            && *revision == toolset.revision()
+        {
+            return Arc::clone(tools);
+        }
+        let tools: Arc<[ToolDeclaration]> = toolset
+            .tools()
+            .iter()
+            .map(|tool| prompt::declare(tool))
+            .collect();
+        self.declared = Some((toolset.revision(), Arc::clone(&tools)));
+        tools
     }
 
     fn limit_reached(&self) -> Option<String> {

@@ -14,7 +14,7 @@ use std::time::Duration;
 
 use futures::future::join_all;
 use outrigger_connect::{Connection, Connector, ServePipe, ServerName};
-use outrigger_journal::Run;
+use outrigger_journal::{Redactor, Run};
 use tokio::sync::watch;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
@@ -65,6 +65,7 @@ pub struct Host {
 
 struct Shared {
     run: Run,
+    redactor: Arc<Redactor>,
     policy: Policy,
     approver: Arc<dyn Approver>,
     sessions: Sessions,
@@ -92,9 +93,11 @@ impl Host {
     pub fn start(config: &Config, parts: Parts) -> Self {
         let catalog = Arc::new(RwLock::new(Catalog::default()));
         let (stop, tasks) = (CancellationToken::new(), TaskTracker::new());
+        let redactor = Arc::new(Redactor::new(config.secrets()));
         let launch = Launch {
             connector: parts.connector,
             run: parts.run.clone(),
+            redactor: Arc::clone(&redactor),
             catalog: Arc::clone(&catalog),
             stop: stop.clone(),
         };
@@ -105,6 +108,7 @@ impl Host {
         }
         let shared = Shared {
             run: parts.run,
+            redactor,
             policy: parts.policy,
             approver: parts.approver,
             sessions: Sessions::default(),
@@ -196,6 +200,12 @@ impl Host {
 
     pub(crate) fn run(&self) -> &Run {
         &self.shared.run
+    }
+
+    /// Keeps what configuration calls secret out of what models and people read: a server knows its
+    /// own secrets, and may tell them.
+    pub(crate) fn redactor(&self) -> &Redactor {
+        &self.shared.redactor
     }
 
     pub(crate) fn approver(&self) -> &dyn Approver {

@@ -6,7 +6,7 @@
 //! No name of the first kind can look like one of the second, and the first `__` after the prefix
 //! always ends the server's part, so no tool can take another one's name.
 
-use std::fmt;
+use std::fmt::{self, Write as _};
 use std::sync::Arc;
 
 use outrigger_connect::ServerName;
@@ -52,11 +52,11 @@ fn hashed(server: &str, tool: &str) -> String {
     hash.update([0]);
     hash.update(tool.as_bytes());
     let digest = hash.finalize();
-    let digits: String = digest
-        .iter()
-        .take(HASH_DIGITS / 2)
-        .map(|byte| format!("{byte:02x}"))
-        .collect();
+    let mut digits = String::with_capacity(HASH_DIGITS);
+    for byte in digest.iter().take(HASH_DIGITS / 2) {
+        // Writing to a String does not fail.
+        let _ = write!(digits, "{byte:02x}");
+    }
 
     let room = MAX_BYTES - PREFIX.len() - SEPARATOR.len() - 1 - HASH_DIGITS;
     let server = clean(server, "server");
@@ -102,7 +102,11 @@ fn clean(part: &str, otherwise: &str) -> String {
         }
     }
     out.truncate(out.trim_end_matches('_').len());
-    if out.is_empty() { otherwise.to_owned() } else { out }
+    if out.is_empty() {
+        otherwise.to_owned()
+    } else {
+        out
+    }
 }
 
 fn cut(part: &str, bytes: usize) -> &str {

@@ -7,6 +7,7 @@ mod dispatch;
 mod finish;
 mod prepare;
 
+use std::borrow::Cow;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
@@ -53,6 +54,8 @@ pub struct CallReport {
     pub outcome: CallOutcome,
     /// What the model reads about it.
     pub words: Vec<Words>,
+    /// One line for a person.
+    pub summary: String,
     /// From sending to the end; zero when nothing was sent.
     pub took: Duration,
 }
@@ -67,16 +70,26 @@ impl Host {
     ) -> CallReport {
         let mut line = LedgerLine::open(self.run(), self.next_call(), &proposed);
         let outcome = self.stages(toolset, &proposed, context, &mut line).await;
-        let words = words::for_model(
+        let mut words = words::for_model(
             &outcome,
             line.server.as_deref(),
             &self.checks(toolset, &proposed.tool),
         );
-        let took = line.close(&outcome, &words);
+        for words in &mut words {
+            if let Words::Text(text) = words
+                && let Cow::Owned(clean) = self.redactor().redact(text)
+            {
+                *text = clean;
+            }
+        }
+        let summary = words::for_person(&outcome);
+        let summary = self.redactor().redact(&summary).into_owned();
+        let took = line.close(&outcome, &words, &summary);
         CallReport {
             call: line.call,
             outcome,
             words,
+            summary,
             took,
         }
     }
@@ -144,7 +157,7 @@ impl LedgerLine {
         });
     }
 
-    fn close(&mut self, outcome: &CallOutcome, words: &[Words]) -> Duration {
+    fn close(&mut self, outcome: &CallOutcome, words: &[Words], summary: &str) -> Duration {
         let tokens = words.iter().map(|words| match words {
             Words::Text(text) => crate::tokens::estimate(text),
             Words::Image { .. } => IMAGE_TOKENS,
@@ -152,7 +165,7 @@ impl LedgerLine {
         self.end(
             outcome.kind(),
             outcome.is_error(),
-            words::for_person(outcome),
+            summary.to_owned(),
             tokens.sum(),
         )
     }

@@ -149,7 +149,7 @@ impl ToolResult {
         let inner = structured
             .as_object()
             .filter(|members| members.len() == 1)
-            .and_then(|members| members.get("result"));
+            .and_then(|members| members.values().next());
         self.content.iter().any(|block| {
             let Block::Text(text) = block else {
                 return false;
@@ -183,7 +183,7 @@ impl Block {
                 let about = about.into_iter().flatten().collect::<Vec<_>>().join(", ");
                 fields.uri.map(|uri| Self::Link { uri, about })
             }
-            "resource" => Self::embedded(&*fields.resource?),
+            "resource" => Self::embedded(&fields.resource?),
             _ => None,
         }
     }

@@ -52,7 +52,8 @@ mod tests {
     #[test]
     fn long_text_says_what_is_missing() {
         assert_eq!(shorten("abcdef", 4), "abcd… (2 bytes more)");
-        let text: String = (0..100).map(|i| format!("line {i}\n")).collect();
+        let lines: Vec<_> = (0..100).map(|i| format!("line {i}")).collect();
+        let text = format!("{}\n", lines.join("\n"));
         insta::assert_snapshot!(head_and_tail(&text, 100), @r"
         line 0
         line 1

@@ -38,15 +38,25 @@ pub(crate) async fn print_json(
     answer: &Answer,
     run: &RunId,
     journal: &Journal,
-    screen: &Screen,
+    screen: Screen,
 ) -> Result<(), CommandError> {
     let events = journal.events(run).await?;
-    let Event::RunEnded { status, reason, usage, .. } = answer.run_ended() else {
+    let Event::RunEnded {
+        status,
+        reason,
+        usage,
+        ..
+    } = answer.run_ended()
+    else {
         return Err(CommandError::failed("the run has no end"));
     };
     let document = Document {
         run: run.to_string(),
-        status: if matches!(answer.ending, Ending::Answered) { "done" } else { status.as_str() },
+        status: if matches!(answer.ending, Ending::Answered) {
+            "done"
+        } else {
+            status.as_str()
+        },
         reason,
         answer: &answer.text,
         model: events.iter().find_map(model_of),
@@ -67,32 +77,64 @@ fn model_of(recorded: &Recorded) -> Option<String> {
 
 fn server_of(recorded: &Recorded) -> Option<ServerLine> {
     match &recorded.event {
-        Event::ServerReady { server, tools, tokens, .. } => {
-            Some(ServerLine { server: server.clone(), ready: true, tools: *tools, tokens: *tokens, error: None })
-        }
+        Event::ServerReady {
+            server,
+            tools,
+            tokens,
+            ..
+        } => Some(ServerLine {
+            server: server.clone(),
+            ready: true,
+            tools: *tools,
+            tokens: *tokens,
+            error: None,
+        }),
         Event::ServerFailed { server, error, .. } => {
             let error = Some(error.clone());
-            Some(ServerLine { server: server.clone(), ready: false, tools: 0, tokens: 0, error })
+            Some(ServerLine {
+                server: server.clone(),
+                ready: false,
+                tools: 0,
+                tokens: 0,
+                error,
+            })
         }
         _ => None,
     }
 }
 
 /// What each server's declarations and each turn cost.
-pub(crate) async fn print_stats(run: &RunId, journal: &Journal, screen: &Screen) -> Result<(), CommandError> {
+pub(crate) async fn print_stats(
+    run: &RunId,
+    journal: &Journal,
+    screen: Screen,
+) -> Result<(), CommandError> {
     let events = journal.events(run).await?;
     screen.say("");
-    for server in events.iter().filter_map(server_of).filter(|server| server.ready) {
+    for server in events
+        .iter()
+        .filter_map(server_of)
+        .filter(|server| server.ready)
+    {
         screen.say(format_args!(
             "[server \"{}\": {} tools, ~{} tokens per request]",
             server.server, server.tools, server.tokens
         ));
     }
-    let header = format!("{:>4} {:>8} {:>8} {:>8} {:>9}", "turn", "in", "cached", "out", "time");
+    let header = format!(
+        "{:>4} {:>8} {:>8} {:>8} {:>9}",
+        "turn", "in", "cached", "out", "time"
+    );
     screen.say(screen.talk(Label::Dim, &header));
     let mut total = Tokens::default();
     for recorded in &events {
-        if let Event::ModelAnswered { turn, usage, took_ms, .. } = &recorded.event {
+        if let Event::ModelAnswered {
+            turn,
+            usage,
+            took_ms,
+            ..
+        } = &recorded.event
+        {
             screen.say(row(&turn.to_string(), usage, &seconds(*took_ms)));
             total.input += usage.input;
             total.cached += usage.cached;
@@ -105,5 +147,8 @@ pub(crate) async fn print_stats(run: &RunId, journal: &Journal, screen: &Screen)
 }
 
 fn row(turn: &str, usage: &Tokens, took: &str) -> String {
-    format!("{turn:>4} {:>8} {:>8} {:>8} {took:>9}", usage.input, usage.cached, usage.output)
+    format!(
+        "{turn:>4} {:>8} {:>8} {:>8} {took:>9}",
+        usage.input, usage.cached, usage.output
+    )
 }

@@ -10,8 +10,12 @@ use crate::screen::{Label, Screen};
 use crate::visible;
 
 /// The person, if one is there.
-pub(crate) fn approver(screen: &Screen) -> Arc<dyn Approver> {
-    if screen.can_ask() { Arc::new(Terminal { screen: *screen }) } else { Arc::new(NobodyThere) }
+pub(crate) fn approver(screen: Screen) -> Arc<dyn Approver> {
+    if screen.can_ask() {
+        Arc::new(Terminal { screen })
+    } else {
+        Arc::new(NobodyThere)
+    }
 }
 
 struct Terminal {
@@ -23,8 +27,11 @@ impl Approver for Terminal {
     async fn ask(&self, question: Question<'_>) -> Answer {
         self.show(question);
         loop {
-            self.screen.prompt("Run it? [y]es, yes for this [s]ession, [n]o (or say why not): ");
-            let Some(line) = line_from_stdin().await else { return Answer::Nobody };
+            self.screen
+                .prompt("Run it? [y]es, yes for this [s]ession, [n]o (or say why not): ");
+            let Some(line) = line_from_stdin().await else {
+                return Answer::Nobody;
+            };
             if let Some(answer) = understand(&line) {
                 return answer;
             }
@@ -34,13 +41,33 @@ impl Approver for Terminal {
 
 impl Terminal {
     fn show(&self, question: Question<'_>) {
-        let Question { tool, arguments, rule } = question;
+        let Question {
+            tool,
+            arguments,
+            rule,
+        } = question;
         let title = |text| self.screen.talk(Label::Dim, text);
-        self.screen.insist(format_args!("\n{}", self.screen.talk(Label::Warn, "A call needs your approval:")));
+        self.screen.insist(format_args!(
+            "\n{}",
+            self.screen.talk(Label::Warn, "A call needs your approval:")
+        ));
         let raw = visible::line(&tool.raw_name);
-        self.screen.insist(format_args!("  {} {} (`{raw}` of the server `{}`)", title("tool     "), tool.name, tool.server));
-        self.screen.insist(format_args!("  {} {}", title("arguments"), visible::line(arguments)));
-        self.screen.insist(format_args!("  {} {}", title("asked by "), visible::line(rule)));
+        self.screen.insist(format_args!(
+            "  {} {} (`{raw}` of the server `{}`)",
+            title("tool     "),
+            tool.name,
+            tool.server
+        ));
+        self.screen.insist(format_args!(
+            "  {} {}",
+            title("arguments"),
+            visible::line(arguments)
+        ));
+        self.screen.insist(format_args!(
+            "  {} {}",
+            title("asked by "),
+            visible::line(rule)
+        ));
     }
 }
 
@@ -52,7 +79,9 @@ fn understand(line: &str) -> Option<Answer> {
         "y" | "yes" => Some(Answer::Once),
         "s" | "session" => Some(Answer::Session),
         "n" | "no" => Some(Answer::No { reason: None }),
-        _ => Some(Answer::No { reason: Some(line.to_owned()) }),
+        _ => Some(Answer::No {
+            reason: Some(line.to_owned()),
+        }),
     }
 }
 
@@ -63,7 +92,8 @@ async fn line_from_stdin() -> Option<String> {
     std::thread::spawn(move || {
         let mut line = String::new();
         let read = std::io::stdin().read_line(&mut line);
-        send.send(read.ok().filter(|bytes| *bytes > 0).map(|_| line)).ok();
+        send.send(read.ok().filter(|bytes| *bytes > 0).map(|_| line))
+            .ok();
     });
     receive.await.ok().flatten()
 }
@@ -78,6 +108,11 @@ mod tests {
         assert_eq!(understand("session"), Some(Answer::Session));
         assert_eq!(understand(" \n"), None);
         assert_eq!(understand("no"), Some(Answer::No { reason: None }));
-        assert_eq!(understand("yes but later"), Some(Answer::No { reason: Some("yes but later".to_owned()) }));
+        assert_eq!(
+            understand("yes but later"),
+            Some(Answer::No {
+                reason: Some("yes but later".to_owned())
+            })
+        );
     }
 }

@@ -15,19 +15,31 @@ use crate::surroundings;
 
 /// Those that configuration leaves on.
 pub(crate) fn servers(config: &Config, workspace: &Path) -> Result<Vec<Builtin>, CommandError> {
-    config.builtin_servers().into_iter().map(|name| server(name, workspace)).collect()
+    config
+        .builtin_servers()
+        .into_iter()
+        .map(|name| server(name, workspace))
+        .collect()
 }
 
 fn server(name: &str, workspace: &Path) -> Result<Builtin, CommandError> {
     let kind: BuiltIn = parse(name)?;
-    let pipe = Pipe { kind, options: options(workspace) };
+    let pipe = Pipe {
+        kind,
+        options: options(workspace),
+    };
     let name = ServerName::new(name).map_err(|error| CommandError::failed(error.to_string()))?;
-    Ok(Builtin { name, description: kind.description().to_owned(), pipe: Arc::new(pipe) })
+    Ok(Builtin {
+        name,
+        description: kind.description().to_owned(),
+        pipe: Arc::new(pipe),
+    })
 }
 
 /// A built-in server by the name that a person typed.
 pub(crate) fn parse(name: &str) -> Result<BuiltIn, CommandError> {
-    name.parse().map_err(|error: outrigger_servers::UnknownBuiltIn| CommandError::usage(error.to_string()))
+    name.parse()
+        .map_err(|error: outrigger_servers::UnknownBuiltIn| CommandError::usage(error.to_string()))
 }
 
 /// Options of a built-in server, from the surroundings.

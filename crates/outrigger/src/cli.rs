@@ -44,7 +44,13 @@ pub(crate) struct Common {
     #[arg(long, global = true, value_name = "DIR", help_heading = "Everywhere")]
     pub(crate) state_dir: Option<PathBuf>,
     /// When to use colours
-    #[arg(long, global = true, value_name = "WHEN", default_value = "auto", help_heading = "Everywhere")]
+    #[arg(
+        long,
+        global = true,
+        value_name = "WHEN",
+        default_value = "auto",
+        help_heading = "Everywhere"
+    )]
     pub(crate) color: Color,
     /// Say nothing on stderr but errors
     #[arg(long, short, global = true, help_heading = "Everywhere")]
@@ -244,7 +250,11 @@ pub(crate) struct ManArgs {
 /// What clap has to say: help and version are data, everything else is a usage error.
 pub(crate) fn explain(error: &clap::Error) -> ExitCode {
     let printed = error.print();
-    if error.use_stderr() || printed.is_err() { Exit::Usage.into() } else { Exit::Done.into() }
+    if error.use_stderr() || printed.is_err() {
+        Exit::Usage.into()
+    } else {
+        Exit::Done.into()
+    }
 }
 
 #[cfg(test)]

@@ -9,19 +9,59 @@ pub(crate) fn complaint() -> Option<CommandError> {
     let cpu = raw_cpuid::CpuId::new();
     let basic = cpu.get_feature_info();
     let extended = cpu.get_extended_feature_info();
-    let features = [
-        ("AVX", cfg!(target_feature = "avx"), basic.as_ref().is_some_and(|info| info.has_avx())),
-        ("FMA", cfg!(target_feature = "fma"), basic.as_ref().is_some_and(|info| info.has_fma())),
-        ("F16C", cfg!(target_feature = "f16c"), basic.as_ref().is_some_and(|info| info.has_f16c())),
-        ("AVX2", cfg!(target_feature = "avx2"), extended.as_ref().is_some_and(|info| info.has_avx2())),
-        ("BMI2", cfg!(target_feature = "bmi2"), extended.as_ref().is_some_and(|info| info.has_bmi2())),
-    ];
-    let missing: Vec<_> = features.iter().filter(|(_, wanted, there)| *wanted && !there).map(|(name, ..)| *name).collect();
+    let (basic, extended) = (basic.as_ref(), extended.as_ref());
+    let wanted = |compiled_in, there: Option<bool>| compiled_in && there != Some(true);
+    let missing: Vec<_> = [
+        (
+            "AVX",
+            wanted(
+                cfg!(target_feature = "avx"),
+                basic.map(raw_cpuid::FeatureInfo::has_avx),
+            ),
+        ),
+        (
+            "FMA",
+            wanted(
+                cfg!(target_feature = "fma"),
+                basic.map(raw_cpuid::FeatureInfo::has_fma),
+            ),
+        ),
+        (
+            "F16C",
+            wanted(
+                cfg!(target_feature = "f16c"),
+                basic.map(raw_cpuid::FeatureInfo::has_f16c),
+            ),
+        ),
+        (
+            "AVX2",
+            wanted(
+                cfg!(target_feature = "avx2"),
+                extended.map(raw_cpuid::ExtendedFeatures::has_avx2),
+            ),
+        ),
+        (
+            "BMI2",
+            wanted(
+                cfg!(target_feature = "bmi2"),
+                extended.map(raw_cpuid::ExtendedFeatures::has_bmi2),
+            ),
+        ),
+    ]
+    .into_iter()
+    .filter_map(|(name, missing)| missing.then_some(name))
+    .collect();
     if missing.is_empty() {
         return None;
     }
-    let error = format!("this build needs processor features that this machine lacks: {}", missing.join(", "));
-    Some(CommandError::failed(error).hint("build it without the `target-cpu` line in `.cargo/config.toml`"))
+    let error = format!(
+        "this build needs processor features that this machine lacks: {}",
+        missing.join(", ")
+    );
+    Some(
+        CommandError::failed(error)
+            .hint("build it without the `target-cpu` line in `.cargo/config.toml`"),
+    )
 }
 
 /// Nothing is compiled in beyond the baseline here.

@@ -41,7 +41,11 @@ struct State {
 
 impl Display {
     pub(crate) fn new(screen: Screen, show: Show) -> Self {
-        Self { screen, show, state: Mutex::default() }
+        Self {
+            screen,
+            show,
+            state: Mutex::default(),
+        }
     }
 
     fn streams(&self) -> bool {
@@ -60,7 +64,10 @@ impl Display {
 
     fn server(&self, name: &str, rest: &str) {
         let name = visible::line(name);
-        self.screen.say(format_args!("{:<12} {rest}", self.screen.talk(Label::Name, &name)));
+        self.screen.say(format_args!(
+            "{:<12} {rest}",
+            self.screen.talk(Label::Name, &name)
+        ));
     }
 
     fn server_failed(&self, server: &str, error: &str, hints: &[String], stderr_tail: &[String]) {
@@ -71,21 +78,37 @@ impl Display {
             self.screen.say(self.screen.talk(Label::Dim, &line));
         }
         for hint in hints {
-            self.screen.say(format_args!("  {} {}", self.screen.talk(Label::Good, "hint:"), visible::line(hint)));
+            self.screen.say(format_args!(
+                "  {} {}",
+                self.screen.talk(Label::Good, "hint:"),
+                visible::line(hint)
+            ));
         }
     }
 
     fn call_prepared(&self, call: u32, arguments: &str, repairs: &[String]) {
-        let tool = self.state(|state| state.announced.get(&call).cloned()).unwrap_or_default();
+        let tool = self
+            .state(|state| state.announced.get(&call).cloned())
+            .unwrap_or_default();
         let arguments = shown(arguments);
-        self.screen.say(format_args!("#{call} → {} {arguments}", self.screen.talk(Label::Name, &tool)));
+        self.screen.say(format_args!(
+            "#{call} → {} {arguments}",
+            self.screen.talk(Label::Name, &tool)
+        ));
         for repair in repairs {
             let line = format!("#{call}   repaired: {}", visible::line(repair));
             self.screen.say(self.screen.talk(Label::Dim, &line));
         }
     }
 
-    fn call_ended(&self, call: u32, outcome: OutcomeKind, is_error: bool, summary: &str, took_ms: u64) {
+    fn call_ended(
+        &self,
+        call: u32,
+        outcome: OutcomeKind,
+        is_error: bool,
+        summary: &str,
+        took_ms: u64,
+    ) {
         let label = match outcome {
             OutcomeKind::Completed if !is_error => Label::Good,
             OutcomeKind::Completed | OutcomeKind::Rejected | OutcomeKind::NotSent => Label::Warn,
@@ -93,8 +116,15 @@ impl Display {
         };
         let summary = shown(summary);
         let arrow = self.screen.talk(label, "←");
-        let took = if took_ms > 0 { format!(" ({})", seconds(took_ms)) } else { String::new() };
-        self.screen.say(format_args!("#{call} {arrow} {summary}{}", self.screen.talk(Label::Dim, &took)));
+        let took = if took_ms > 0 {
+            format!(" ({})", seconds(took_ms))
+        } else {
+            String::new()
+        };
+        self.screen.say(format_args!(
+            "#{call} {arrow} {summary}{}",
+            self.screen.talk(Label::Dim, &took)
+        ));
     }
 
     fn turn(&self, turn: u32, usage: &Tokens, took_ms: u64) {
@@ -126,24 +156,70 @@ impl Display {
 impl Observer for Display {
     fn observe(&self, recorded: &Recorded) {
         match &recorded.event {
-            Event::ServerReady { server, tools, tokens, took_ms, .. } => {
+            Event::ServerReady {
+                server,
+                tools,
+                tokens,
+                took_ms,
+                ..
+            } => {
                 let noun = if *tools == 1 { "tool " } else { "tools" };
-                self.server(server, &format!("{tools:>3} {noun} ~{tokens} tokens, ready in {}", seconds(*took_ms)));
+                self.server(
+                    server,
+                    &format!(
+                        "{tools:>3} {noun} ~{tokens} tokens, ready in {}",
+                        seconds(*took_ms)
+                    ),
+                );
             }
-            Event::ServerFailed { server, error, hints, stderr_tail, .. } => {
+            Event::ServerFailed {
+                server,
+                error,
+                hints,
+                stderr_tail,
+                ..
+            } => {
                 self.server_failed(server, error, hints, stderr_tail);
             }
-            Event::ServerEnded { server, reason } => self.server(server, &format!("ended: {}", visible::line(reason))),
-            Event::ToolSetAside { server, tool, reason } => {
+            Event::ServerEnded { server, reason } => {
+                self.server(server, &format!("ended: {}", visible::line(reason)))
+            }
+            Event::ToolSetAside {
+                server,
+                tool,
+                reason,
+            } => {
                 let word = self.screen.talk(Label::Warn, "set aside");
-                self.server(server, &format!("tool `{}` {word}: {}", visible::line(tool), visible::line(reason)));
+                self.server(
+                    server,
+                    &format!(
+                        "tool `{}` {word}: {}",
+                        visible::line(tool),
+                        visible::line(reason)
+                    ),
+                );
             }
             _ if self.show == Show::Servers => {}
-            Event::ModelRetry { attempt, wait_ms, reason, .. } => {
-                let line = format!("trying again in {} (attempt {attempt}): {}", seconds(*wait_ms), visible::line(reason));
+            Event::ModelRetry {
+                attempt,
+                wait_ms,
+                reason,
+                ..
+            } => {
+                let line = format!(
+                    "trying again in {} (attempt {attempt}): {}",
+                    seconds(*wait_ms),
+                    visible::line(reason)
+                );
                 self.screen.say(self.screen.talk(Label::Warn, &line));
             }
-            Event::ModelAnswered { turn, usage, calls, took_ms, .. } => {
+            Event::ModelAnswered {
+                turn,
+                usage,
+                calls,
+                took_ms,
+                ..
+            } => {
                 self.end_text(*calls == 0);
                 self.turn(*turn, usage, *took_ms);
             }
@@ -151,17 +227,41 @@ impl Observer for Display {
                 let tool = visible::line(tool).into_owned();
                 self.state(|state| state.announced.insert(*call, tool));
             }
-            Event::CallPrepared { call, arguments, repairs, .. } => self.call_prepared(*call, arguments.get(), repairs),
-            Event::CallDecided { call, allowed: false, by: DecidedBy::Nobody, .. } => {
-                let tool = self.state(|state| state.announced.get(call).cloned()).unwrap_or_default();
-                let hint = format!("allow it with --allow '{tool}', or run in a terminal to be asked");
-                self.screen.say(format_args!("#{call}   {} {hint}", self.screen.talk(Label::Good, "hint:")));
+            Event::CallPrepared {
+                call,
+                arguments,
+                repairs,
+                ..
+            } => self.call_prepared(*call, arguments.get(), repairs),
+            Event::CallDecided {
+                call,
+                allowed: false,
+                by: DecidedBy::Nobody,
+                ..
+            } => {
+                let tool = self
+                    .state(|state| state.announced.get(call).cloned())
+                    .unwrap_or_default();
+                let hint =
+                    format!("allow it with --allow '{tool}', or run in a terminal to be asked");
+                self.screen.say(format_args!(
+                    "#{call}   {} {hint}",
+                    self.screen.talk(Label::Good, "hint:")
+                ));
             }
-            Event::CallEnded { call, outcome, is_error, summary, took_ms, .. } => {
+            Event::CallEnded {
+                call,
+                outcome,
+                is_error,
+                summary,
+                took_ms,
+                ..
+            } => {
                 self.call_ended(*call, *outcome, *is_error, summary, *took_ms);
             }
             Event::LateAnswer { call, summary, .. } => {
-                self.screen.say(format_args!("#{call} ← late answer: {}", shown(summary)));
+                self.screen
+                    .say(format_args!("#{call} ← late answer: {}", shown(summary)));
             }
             _ => {}
         }

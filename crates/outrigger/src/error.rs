@@ -26,7 +26,11 @@ pub(crate) struct CommandError {
 
 impl CommandError {
     pub(crate) fn new(exit: Exit, error: impl Into<String>) -> Self {
-        Self { exit, error: error.into(), hints: Vec::new() }
+        Self {
+            exit,
+            error: error.into(),
+            hints: Vec::new(),
+        }
     }
 
     pub(crate) fn failed(error: impl Into<String>) -> Self {
@@ -56,6 +60,9 @@ impl From<Exit> for ExitCode {
 
 impl From<outrigger_journal::JournalError> for CommandError {
     fn from(error: outrigger_journal::JournalError) -> Self {
+        if let outrigger_journal::JournalError::Ambiguous { .. } = error {
+            return Self::usage(error.to_string());
+        }
         Self::failed(error.to_string()).hint(
             "every call is recorded; without a journal nothing is called. `--state-dir DIR` puts it elsewhere",
         )

@@ -25,7 +25,10 @@ use crate::screen::Screen;
 fn main() -> ExitCode {
     // The supervisor is plain blocking code and must not be inside a runtime.
     let mut arguments = std::env::args_os();
-    if arguments.nth(1).is_some_and(|word| word == session::SUPERVISE) {
+    if arguments
+        .nth(1)
+        .is_some_and(|word| word == session::SUPERVISE)
+    {
         return outrigger_sandbox::supervisor::run(arguments);
     }
     if let Some(complaint) = cpu::complaint() {
@@ -37,13 +40,13 @@ fn main() -> ExitCode {
         Err(error) => return cli::explain(&error),
     };
     let screen = Screen::new(&cli.common);
-    match run(cli, &screen) {
+    match run(cli, screen) {
         Ok(code) => code,
         Err(error) => screen.fail(&error),
     }
 }
 
-fn run(cli: Cli, screen: &Screen) -> Result<ExitCode, CommandError> {
+fn run(cli: Cli, screen: Screen) -> Result<ExitCode, CommandError> {
     screen.trace(cli.common.verbose);
     let common = &cli.common;
     match cli.command {
@@ -61,6 +64,10 @@ fn run(cli: Cli, screen: &Screen) -> Result<ExitCode, CommandError> {
 }
 
 fn runtime() -> Result<tokio::runtime::Runtime, CommandError> {
-    let built = tokio::runtime::Builder::new_multi_thread().enable_all().build();
-    built.map_err(|error| CommandError::failed(format!("the program cannot start its threads: {error}")))
+    let built = tokio::runtime::Builder::new_multi_thread()
+        .enable_all()
+        .build();
+    built.map_err(|error| {
+        CommandError::failed(format!("the program cannot start its threads: {error}"))
+    })
 }

@@ -21,9 +21,13 @@ pub(crate) async fn choose(
     requested: Option<&str>,
     config: &Config,
     threads: Option<usize>,
-    screen: &Screen,
+    screen: Screen,
 ) -> Result<Arc<dyn Model>, CommandError> {
-    let configured = config.model.default.as_ref().map(|setting| setting.value.as_str());
+    let configured = config
+        .model
+        .default
+        .as_ref()
+        .map(|setting| setting.value.as_str());
     let wanted = requested.or(configured).unwrap_or_default();
     let providers = providers(config, wanted)?;
     let available = Available {
@@ -46,20 +50,26 @@ pub(crate) async fn choose(
 async fn local_model(
     name: Option<&str>,
     threads: Option<usize>,
-    screen: &Screen,
+    screen: Screen,
 ) -> Result<Arc<dyn Model>, CommandError> {
     local::load(name, threads, screen).await
 }
 
 #[cfg(not(feature = "local"))]
-async fn local_model(_: Option<&str>, _: Option<usize>, _: &Screen) -> Result<Arc<dyn Model>, CommandError> {
+async fn local_model(
+    _: Option<&str>,
+    _: Option<usize>,
+    _: Screen,
+) -> Result<Arc<dyn Model>, CommandError> {
     let error = CommandError::new(Exit::Unavailable, "this build has no local model");
     std::future::ready(Err(error.hint("build it with `--features local`"))).await
 }
 
 fn unavailable(error: &ChoiceError) -> CommandError {
     let exit = match error {
-        ChoiceError::UnknownProvider { .. } | ChoiceError::NoModelNamed { .. } | ChoiceError::BadUrl { .. } => Exit::Usage,
+        ChoiceError::UnknownProvider { .. }
+        | ChoiceError::NoModelNamed { .. }
+        | ChoiceError::BadUrl { .. } => Exit::Usage,
         ChoiceError::NoKey { .. }
         | ChoiceError::NoServer { .. }
         | ChoiceError::NothingInstalled { .. }
@@ -69,7 +79,10 @@ fn unavailable(error: &ChoiceError) -> CommandError {
 }
 
 /// The configured providers; one that is set aside matters only when it is the one that is wanted.
-fn providers(config: &Config, wanted: &str) -> Result<BTreeMap<String, ConfiguredProvider>, CommandError> {
+fn providers(
+    config: &Config,
+    wanted: &str,
+) -> Result<BTreeMap<String, ConfiguredProvider>, CommandError> {
     let wanted = wanted.split(':').next().unwrap_or_default();
     let mut providers = BTreeMap::new();
     for (name, entry) in &config.model.providers {
@@ -87,48 +100,88 @@ fn providers(config: &Config, wanted: &str) -> Result<BTreeMap<String, Configure
 }
 
 fn set_aside(name: &str, problems: &[ConfigProblem]) -> CommandError {
-    let told: Vec<_> = problems.iter().map(|problem| problem.message.clone()).collect();
+    let told: Vec<_> = problems
+        .iter()
+        .map(|problem| problem.message.clone())
+        .collect();
     let hints = problems.iter().flat_map(|problem| problem.hints.clone());
-    CommandError::usage(format!("the model provider `{name}` cannot be used: {}", told.join("; "))).hints(hints)
+    CommandError::usage(format!(
+        "the model provider `{name}` cannot be used: {}",
+        told.join("; ")
+    ))
+    .hints(hints)
 }
 
 fn configured(name: &str, settings: &ProviderSettings) -> Result<ConfiguredProvider, CommandError> {
-    let known = known_providers().iter().find(|provider| provider.name == name);
+    let known = known_providers()
+        .iter()
+        .find(|provider| provider.name == name);
     let kind = match &settings.kind {
-        Some(kind) => ProviderKind::from_name(&kind.value).ok_or_else(|| unknown_kind(name, &kind.value))?,
+        Some(kind) => {
+            ProviderKind::from_name(&kind.value).ok_or_else(|| unknown_kind(name, &kind.value))?
+        }
         None => known.map_or(ProviderKind::OpenAiChat, |provider| provider.kind),
     };
     let url = settings.base_url.as_ref().map(|url| url.value.clone());
-    let url = url.or_else(|| known.and_then(|provider| provider.base_url.parse().ok())).ok_or_else(|| {
-        CommandError::usage(format!("the model provider `{name}` has no `base_url`"))
-            .hint(format!("[model.providers.{name}] base_url = \"http://127.0.0.1:8000/v1\""))
-    })?;
+    let url = url
+        .or_else(|| known.and_then(|provider| provider.base_url.parse().ok()))
+        .ok_or_else(|| {
+            CommandError::usage(format!("the model provider `{name}` has no `base_url`")).hint(
+                format!("[model.providers.{name}] base_url = \"http://127.0.0.1:8000/v1\""),
+            )
+        })?;
     let mut provider = ConfiguredProvider::new(kind, url);
-    provider.key = key(settings, known.map_or(&[], |provider| provider.key_variables));
+    provider.key = key(
+        settings,
+        known.map_or(&[], |provider| provider.key_variables),
+    );
     let origin = format!("a header of the model provider `{name}`");
-    provider.headers =
-        settings.headers.iter().map(|(header, value)| (header.clone(), Secret::new(value, &origin))).collect();
-    provider.model = known.and_then(|provider| provider.default_model).map(ToOwned::to_owned);
-    provider.context_tokens = settings.context_tokens.as_ref().map(|setting| setting.value);
+    provider.headers = settings
+        .headers
+        .iter()
+        .map(|(header, value)| (header.clone(), Secret::new(value, &origin)))
+        .collect();
+    provider.model = known
+        .and_then(|provider| provider.default_model)
+        .map(ToOwned::to_owned);
+    provider.context_tokens = settings
+        .context_tokens
+        .as_ref()
+        .map(|setting| setting.value);
     Ok(provider)
 }
 
 fn key(settings: &ProviderSettings, usual: &[&str]) -> Option<Secret> {
-    let named = settings.key_env.as_ref().map(|setting| setting.value.as_str());
+    let named = settings
+        .key_env
+        .as_ref()
+        .map(|setting| setting.value.as_str());
     let mut variables = named.into_iter().chain(usual.iter().copied());
     variables.find_map(|variable| {
-        Some(Secret::new(surroundings::set(variable)?, format!("`{variable}` in the environment")))
+        Some(Secret::new(
+            surroundings::set(variable)?,
+            format!("`{variable}` in the environment"),
+        ))
     })
 }
 
 fn unknown_kind(name: &str, kind: &str) -> CommandError {
-    let kinds: Vec<_> = ProviderKind::ALL.iter().map(|kind| format!("`{}`", kind.name())).collect();
-    CommandError::usage(format!("the model provider `{name}` has the unknown kind `{kind}`"))
-        .hint(format!("it is one of {}", kinds.join(", ")))
+    let kinds: Vec<_> = ProviderKind::ALL
+        .iter()
+        .map(|kind| format!("`{}`", kind.name()))
+        .collect();
+    CommandError::usage(format!(
+        "the model provider `{name}` has the unknown kind `{kind}`"
+    ))
+    .hint(format!("it is one of {}", kinds.join(", ")))
 }
 
 /// API keys that a provider might read, as values for the redactor.
 pub(crate) fn keys() -> Vec<String> {
-    let variables = known_providers().iter().flat_map(|provider| provider.key_variables);
-    variables.filter_map(|variable| surroundings::set(variable)).collect()
+    let variables = known_providers()
+        .iter()
+        .flat_map(|provider| provider.key_variables);
+    variables
+        .filter_map(|variable| surroundings::set(variable))
+        .collect()
 }

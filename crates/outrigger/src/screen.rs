@@ -57,22 +57,25 @@ impl Screen {
 
     /// Before the flags are known.
     pub(crate) fn plain() -> Self {
-        Self { quiet: false, color_out: false, color_err: false }
+        Self {
+            quiet: false,
+            color_out: false,
+            color_err: false,
+        }
     }
 
     /// Whether stdout is a terminal, and so read by a person.
-    pub(crate) fn data_is_read_live(&self) -> bool {
+    pub(crate) fn data_is_read_live(self) -> bool {
         io::stdout().is_terminal()
     }
 
     /// Whether somebody can be asked: the question goes to stderr, the answer comes from stdin.
-    pub(crate) fn can_ask(&self) -> bool {
+    pub(crate) fn can_ask(self) -> bool {
         io::stdin().is_terminal() && io::stderr().is_terminal()
     }
 
-
     /// Data, as it is.
-    pub(crate) fn data(&self, text: &str) -> io::Result<()> {
+    pub(crate) fn data(self, text: &str) -> io::Result<()> {
         let mut out = io::stdout().lock();
         match out.write_all(text.as_bytes()).and_then(|()| out.flush()) {
             // Whoever reads has read enough, as `head` does.
@@ -82,67 +85,88 @@ impl Screen {
     }
 
     /// Data from elsewhere: as it is into a pipe or file, made visible on a terminal.
-    pub(crate) fn foreign(&self, text: &str) -> io::Result<()> {
-        if self.data_is_read_live() { self.data(&visible::lines(text)) } else { self.data(text) }
+    pub(crate) fn foreign(self, text: &str) -> io::Result<()> {
+        if self.data_is_read_live() {
+            self.data(&visible::lines(text))
+        } else {
+            self.data(text)
+        }
     }
 
     /// A JSON document and a line end.
-    pub(crate) fn json(&self, value: &impl serde::Serialize) -> Result<(), CommandError> {
-        let text = serde_json::to_string_pretty(value)
-            .map_err(|error| CommandError::failed(format!("the output cannot be written as JSON: {error}")))?;
+    pub(crate) fn json(self, value: &impl serde::Serialize) -> Result<(), CommandError> {
+        let text = serde_json::to_string_pretty(value).map_err(|error| {
+            CommandError::failed(format!("the output cannot be written as JSON: {error}"))
+        })?;
         Ok(self.data(&format!("{text}\n"))?)
     }
 
     /// Talk. Not heard when quiet; a closed stderr is nobody's problem.
-    pub(crate) fn say(&self, text: impl fmt::Display) {
+    pub(crate) fn say(self, text: impl fmt::Display) {
         if !self.quiet {
             self.insist(text);
         }
     }
 
     /// Talk that is heard even when quiet: errors, questions.
-    pub(crate) fn insist(&self, text: impl fmt::Display) {
+    pub(crate) fn insist(self, text: impl fmt::Display) {
         writeln!(io::stderr().lock(), "{text}").ok();
     }
 
     /// The beginning of a line of talk that the person will end.
-    pub(crate) fn prompt(&self, text: impl fmt::Display) {
+    pub(crate) fn prompt(self, text: impl fmt::Display) {
         let mut err = io::stderr().lock();
         write!(err, "{text}").and_then(|()| err.flush()).ok();
     }
 
     /// A line of talk that takes the place of the one before, on a terminal.
     #[cfg(feature = "local")]
-    pub(crate) fn count(&self, text: impl fmt::Display) {
+    pub(crate) fn count(self, text: impl fmt::Display) {
         if !self.quiet {
             self.prompt(format_args!("\r{text}"));
         }
     }
 
     /// Text for stderr.
-    pub(crate) fn talk<'a>(&self, label: Label, text: &'a str) -> Painted<'a> {
-        Painted { text, style: self.color_err.then(|| style(label)) }
+    pub(crate) fn talk<'a>(self, label: Label, text: &'a str) -> Painted<'a> {
+        Painted {
+            text,
+            style: self.color_err.then(|| style(label)),
+        }
     }
 
     /// Text for stdout.
-    pub(crate) fn ink<'a>(&self, label: Label, text: &'a str) -> Painted<'a> {
-        Painted { text, style: self.color_out.then(|| style(label)) }
+    pub(crate) fn ink<'a>(self, label: Label, text: &'a str) -> Painted<'a> {
+        Painted {
+            text,
+            style: self.color_out.then(|| style(label)),
+        }
     }
 
     /// Tells a failure, and gives its exit code.
-    pub(crate) fn fail(&self, error: &CommandError) -> ExitCode {
-        self.insist(format_args!("{} {}", self.talk(Label::Bad, "error:"), visible::lines(&error.error)));
+    pub(crate) fn fail(self, error: &CommandError) -> ExitCode {
+        self.insist(format_args!(
+            "{} {}",
+            self.talk(Label::Bad, "error:"),
+            visible::lines(&error.error)
+        ));
         for hint in &error.hints {
-            self.insist(format_args!("{} {}", self.talk(Label::Good, "hint:"), visible::lines(hint)));
+            self.insist(format_args!(
+                "{} {}",
+                self.talk(Label::Good, "hint:"),
+                visible::lines(hint)
+            ));
         }
         error.exit.into()
     }
 
     /// Diagnosis on stderr, off unless asked for.
-    pub(crate) fn trace(&self, verbose: u8) {
+    pub(crate) fn trace(self, verbose: u8) {
         let filter = match verbose {
             0 => return,
-            1 => "outrigger=debug,outrigger_host=debug,outrigger_connect=debug,outrigger_agent=debug,warn",
+            1 => {
+                "outrigger=debug,outrigger_host=debug,outrigger_connect=debug,outrigger_agent=debug,warn"
+            }
             _ => "trace,hyper=info,reqwest=info,rustls=info",
         };
         tracing_subscriber::fmt()

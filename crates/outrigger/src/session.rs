@@ -29,7 +29,7 @@ pub(crate) const PATIENCE: Duration = Duration::from_secs(20);
 
 /// Reads the configuration. Broken files and broken policy end the command: what they would have
 /// forbidden is not known. A broken server is only set aside.
-pub(crate) fn configuration(common: &Common, screen: &Screen) -> Result<Config, CommandError> {
+pub(crate) fn configuration(common: &Common, screen: Screen) -> Result<Config, CommandError> {
     let config = outrigger_host::config::load(&surroundings::of_configuration(common)?);
     for problem in &config.problems {
         match problem.severity {
@@ -48,13 +48,20 @@ pub(crate) fn configuration(common: &Common, screen: &Screen) -> Result<Config, 
 pub(crate) fn only(config: &mut Config, name: &str) -> Result<(), CommandError> {
     let mut known: BTreeSet<String> = config.servers.keys().map(ToString::to_string).collect();
     known.extend(config.builtin_servers().into_iter().map(ToOwned::to_owned));
-    if let Some(entry) = config.servers.values().find(|entry| entry.name.as_str() == name)
+    if let Some(entry) = config
+        .servers
+        .values()
+        .find(|entry| entry.name.as_str() == name)
         && matches!(entry.state, EntryState::Disabled)
     {
         let error = format!("the server `{name}` is switched off at {}", entry.origin);
         return Err(CommandError::usage(error));
     }
-    if config.keep_only(name) { Ok(()) } else { Err(no_such_server(name, &known)) }
+    if config.keep_only(name) {
+        Ok(())
+    } else {
+        Err(no_such_server(name, &known))
+    }
 }
 
 fn no_such_server(name: &str, known: &BTreeSet<String>) -> CommandError {
@@ -90,7 +97,14 @@ pub(crate) struct Opening<'a> {
 
 impl Session {
     pub(crate) async fn open(opening: Opening<'_>) -> Result<Self, CommandError> {
-        let Opening { common, config, record, observers, approver, allow } = opening;
+        let Opening {
+            common,
+            config,
+            record,
+            observers,
+            approver,
+            allow,
+        } = opening;
         let policy = Policy::new(&config.policy, allow)?;
         let secrets = [config.secrets(), models::keys()].concat();
         let options = RunOptions { observers, secrets };
@@ -104,12 +118,25 @@ impl Session {
         };
         let builtins = builtin::servers(config, &surroundings::workspace(common)?)?;
         let connector = Connector::new(env!("CARGO_PKG_VERSION"), supervisor());
-        let host = Host::start(config, Parts { connector, run: run.clone(), builtins, approver, policy });
+        let host = Host::start(
+            config,
+            Parts {
+                connector,
+                run: run.clone(),
+                builtins,
+                approver,
+                policy,
+            },
+        );
         Ok(Self { host, run, journal })
     }
 
     /// Closes the servers and then the journal. What could not be recorded is told.
-    pub(crate) async fn close(self, ended: Option<Event>, screen: &Screen) -> Result<(), CommandError> {
+    pub(crate) async fn close(
+        self,
+        ended: Option<Event>,
+        screen: Screen,
+    ) -> Result<(), CommandError> {
         self.host.close().await;
         if let Some(ended) = ended {
             self.run.record(ended);
@@ -118,7 +145,10 @@ impl Session {
             journal.close().await?;
         }
         if let Some(trouble) = self.run.trouble() {
-            screen.insist(format_args!("{} not everything was recorded: {trouble}", screen.talk(Label::Warn, "warning:")));
+            screen.insist(format_args!(
+                "{} not everything was recorded: {trouble}",
+                screen.talk(Label::Warn, "warning:")
+            ));
         }
         Ok(())
     }
@@ -152,7 +182,9 @@ pub(crate) async fn interruptible<T>(
 #[cfg(unix)]
 async fn interrupted() {
     use tokio::signal::unix::{SignalKind, signal};
-    let Ok(mut terminate) = signal(SignalKind::terminate()) else { return std::future::pending().await };
+    let Ok(mut terminate) = signal(SignalKind::terminate()) else {
+        return std::future::pending().await;
+    };
     tokio::select! {
         _ = tokio::signal::ctrl_c() => {}
         _ = terminate.recv() => {}

@@ -1,6 +1,9 @@
 //! The only reader of environment, home and current folder.
 
-#![expect(clippy::disallowed_methods, reason = "this is the room that the others take these values from")]
+#![expect(
+    clippy::disallowed_methods,
+    reason = "this is the room that the others take these values from"
+)]
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -16,7 +19,9 @@ pub(crate) fn of_configuration(common: &Common) -> Result<Surroundings, CommandE
     Ok(Surroundings {
         workspace: workspace(common)?,
         user_dir: xdg("XDG_CONFIG_HOME", ".config"),
-        managed_dir: Some(set("OUTRIGGER_MANAGED_DIR").map_or_else(|| "/etc/outrigger".into(), PathBuf::from)),
+        managed_dir: Some(
+            set("OUTRIGGER_MANAGED_DIR").map_or_else(|| "/etc/outrigger".into(), PathBuf::from),
+        ),
         home: home(),
         env: environment(),
         explicit: common.config.iter().map(|file| here.join(file)).collect(),
@@ -26,12 +31,20 @@ pub(crate) fn of_configuration(common: &Common) -> Result<Surroundings, CommandE
 /// The folder that the run is bound to, absolute and existing.
 pub(crate) fn workspace(common: &Common) -> Result<PathBuf, CommandError> {
     let here = current_folder()?;
-    let Some(dir) = &common.workspace else { return Ok(here) };
+    let Some(dir) = &common.workspace else {
+        return Ok(here);
+    };
     let dir = here.join(dir);
     match std::fs::canonicalize(&dir) {
         Ok(found) if found.is_dir() => Ok(found),
-        Ok(_) => Err(CommandError::usage(format!("the workspace `{}` is not a folder", dir.display()))),
-        Err(error) => Err(CommandError::usage(format!("the workspace `{}` cannot be used: {error}", dir.display()))),
+        Ok(_) => Err(CommandError::usage(format!(
+            "the workspace `{}` is not a folder",
+            dir.display()
+        ))),
+        Err(error) => Err(CommandError::usage(format!(
+            "the workspace `{}` cannot be used: {error}",
+            dir.display()
+        ))),
     }
 }
 
@@ -41,13 +54,16 @@ pub(crate) fn journal(common: &Common) -> Result<PathBuf, CommandError> {
         Some(dir) => Some(current_folder()?.join(dir)),
         None => xdg("XDG_STATE_HOME", ".local/state"),
     };
-    dir.map(|dir| dir.join("journal.db")).ok_or_else(|| no_home("--state-dir DIR"))
+    dir.map(|dir| dir.join("journal.db"))
+        .ok_or_else(|| no_home("--state-dir DIR"))
 }
 
 /// The folder of weights.
 #[cfg(feature = "local")]
 pub(crate) fn weights() -> Result<PathBuf, CommandError> {
-    xdg("XDG_CACHE_HOME", ".cache").map(|dir| dir.join("models")).ok_or_else(|| no_home("XDG_CACHE_HOME"))
+    xdg("XDG_CACHE_HOME", ".cache")
+        .map(|dir| dir.join("models"))
+        .ok_or_else(|| no_home("XDG_CACHE_HOME"))
 }
 
 /// A variable; an empty one counts as not set.
@@ -67,25 +83,35 @@ pub(crate) fn own_program() -> Option<PathBuf> {
 
 /// Variables whose name or value is not Unicode cannot be named in configuration, and are left out.
 fn environment() -> BTreeMap<String, String> {
-    std::env::vars_os().filter_map(|(name, value)| Some((name.into_string().ok()?, value.into_string().ok()?))).collect()
+    std::env::vars_os()
+        .filter_map(|(name, value)| Some((name.into_string().ok()?, value.into_string().ok()?)))
+        .collect()
 }
 
 fn home() -> Option<PathBuf> {
-    set("HOME").map(PathBuf::from).filter(|home| home.is_absolute())
+    set("HOME")
+        .map(PathBuf::from)
+        .filter(|home| home.is_absolute())
 }
 
 /// A folder of the XDG base directory specification; relative values must be ignored.
 fn xdg(variable: &str, default: &str) -> Option<PathBuf> {
-    let base = set(variable).map(PathBuf::from).filter(|dir| dir.is_absolute());
-    base.or_else(|| home().map(|home| home.join(default))).map(|dir| dir.join("outrigger"))
+    let base = set(variable)
+        .map(PathBuf::from)
+        .filter(|dir| dir.is_absolute());
+    base.or_else(|| home().map(|home| home.join(default)))
+        .map(|dir| dir.join("outrigger"))
 }
 
 fn current_folder() -> Result<PathBuf, CommandError> {
     let here = std::env::current_dir();
     here.and_then(|dir| std::fs::canonicalize(Path::new(&dir)))
-        .map_err(|error| CommandError::failed(format!("the current folder cannot be used: {error}")))
+        .map_err(|error| {
+            CommandError::failed(format!("the current folder cannot be used: {error}"))
+        })
 }
 
 fn no_home(instead: &str) -> CommandError {
-    CommandError::usage("there is no home folder (`HOME` is not set)").hint(format!("set `HOME`, or give {instead}"))
+    CommandError::usage("there is no home folder (`HOME` is not set)")
+        .hint(format!("set `HOME`, or give {instead}"))
 }

@@ -46,7 +46,10 @@ mod tests {
 
     #[test]
     fn hidden_characters_are_told() {
-        assert_eq!(lines("plain\ttext\nwith 时间 and 🎉"), "plain\ttext\nwith 时间 and 🎉");
+        assert_eq!(
+            lines("plain\ttext\nwith 时间 and 🎉"),
+            "plain\ttext\nwith 时间 and 🎉"
+        );
         assert_eq!(lines("\u{1b}[31mred\r\n"), "\\u{1b}[31mred\\r\n");
         assert_eq!(line("a\nb\u{202e}c\u{e0041}"), "a\\nb\\u{202e}c\\u{e0041}");
     }

@@ -5,20 +5,19 @@ use outrigger_host::outcome::{CallOutcome, Rejection};
 use outrigger_host::toolset::Toolset;
 use outrigger_host::words::Words;
 use outrigger_host::{CallContext, CallReport, ProposedCall};
-use outrigger_model::{Message, Part, ToolCall, ToolResultMessage};
+use outrigger_model::{Part, ToolCall, ToolResultMessage};
 use tokio_util::sync::CancellationToken;
 
-use super::{Agent, CallCounts, Conversation, Ending, Progress, TurnEnd};
+use super::{Agent, CallCounts, Ending, Progress, TurnEnd};
 
 impl Agent {
     pub(super) async fn make_calls(
         &self,
-        conversation: &mut Conversation,
         toolset: &Toolset,
         calls: &[ToolCall],
         progress: &mut Progress<'_>,
         cancel: &CancellationToken,
-    ) -> TurnEnd {
+    ) -> (Vec<ToolResultMessage>, TurnEnd) {
         let room = usize::try_from(self.limits.calls.saturating_sub(progress.calls.proposed))
             .unwrap_or(usize::MAX);
         let (within, beyond) = calls.split_at(room.min(calls.len()));
@@ -45,14 +44,14 @@ impl Agent {
                 .iter()
                 .map(|call| not_made(call, "Not called: the limit of tool calls is reached.")),
         );
-        conversation.messages.push(Message::ToolResults { results });
-        if cancel.is_cancelled() {
-            return TurnEnd::Stop(Ending::Interrupted);
-        }
-        if out_of_time {
-            return TurnEnd::Stop(Ending::Limited(progress.out_of_time()));
-        }
-        TurnEnd::GoOn
+        let end = if cancel.is_cancelled() {
+            TurnEnd::Stop(Ending::Interrupted)
+        } else if out_of_time {
+            TurnEnd::Stop(Ending::Limited(progress.out_of_time()))
+        } else {
+            TurnEnd::GoOn
+        };
+        (results, end)
     }
 
     /// Neighbours that only read run side by side; everything else waits for what was asked before.

@@ -33,7 +33,7 @@ impl Agent {
             tools: toolset.tools().len() as u64,
             tokens: toolset.tokens(),
         });
-        let request = self.request(conversation, &toolset, progress);
+        let request = request(conversation, &toolset, progress);
         let began = Instant::now();
         let finished = tokio::select! {
             biased;
@@ -58,25 +58,11 @@ impl Agent {
         if turn.calls.is_empty() {
             return TurnEnd::Stop(ending(&stop));
         }
-        self.make_calls(conversation, &toolset, &turn.calls, progress, cancel)
-            .await
-    }
-
-    fn request(
-        &self,
-        conversation: &Conversation,
-        toolset: &Toolset,
-        progress: &mut Progress<'_>,
-    ) -> ModelRequest {
-        let mut messages = vec![Message::System {
-            text: prompt::system(toolset),
-        }];
-        messages.extend(conversation.messages.iter().cloned());
-        ModelRequest {
-            messages,
-            tools: self.declarations(toolset, progress),
-            max_output_tokens: None,
-        }
+        let (results, end) = self
+            .make_calls(&toolset, &turn.calls, progress, cancel)
+            .await;
+        conversation.messages.push(Message::ToolResults { results });
+        end
     }
 
     async fn stream(
@@ -119,5 +105,21 @@ fn ending(stop: &StopReason) -> Ending {
     match stop {
         StopReason::Length => Ending::Cut,
         StopReason::Done | StopReason::Refused => Ending::Answered,
+    }
+}
+
+fn request(
+    conversation: &Conversation,
+    toolset: &Toolset,
+    progress: &mut Progress<'_>,
+) -> ModelRequest {
+    let mut messages = vec![Message::System {
+        text: prompt::system(toolset),
+    }];
+    messages.extend(conversation.messages.iter().cloned());
+    ModelRequest {
+        messages,
+        tools: progress.declarations(toolset),
+        max_output_tokens: None,
     }
 }

@@ -176,6 +176,10 @@ const WIDE: Limits = Limits {
     time: Duration::from_secs(60),
 };
 
+#[expect(
+    clippy::unnecessary_wraps,
+    reason = "a step of a script, beside those that fail"
+)]
 fn says(text: &str) -> Result<AssistantTurn, ModelErrorKind> {
     Ok(AssistantTurn {
         text: text.to_owned(),
@@ -183,6 +187,10 @@ fn says(text: &str) -> Result<AssistantTurn, ModelErrorKind> {
     })
 }
 
+#[expect(
+    clippy::unnecessary_wraps,
+    reason = "a step of a script, beside those that fail"
+)]
 fn wants(calls: &[(&str, &str)]) -> Result<AssistantTurn, ModelErrorKind> {
     let calls = calls
         .iter()

@@ -69,7 +69,8 @@ impl ConfigProblem {
         out
     }
 
-    fn place(&self) -> String {
+    /// `FILE:LINE:COLUMN`, or the file alone.
+    pub(crate) fn place(&self) -> String {
         let file = self.file.display();
         if self.line == 0 {
             file.to_string()

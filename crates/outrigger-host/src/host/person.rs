@@ -39,10 +39,8 @@ impl PersonClock {
 impl Drop for Waiting<'_> {
     fn drop(&mut self) {
         self.0.times(|times| {
-            times.closed += times
-                .open_since
-                .take()
-                .map_or(Duration::ZERO, |since| since.elapsed())
+            let open = times.open_since.take().map(|since| since.elapsed());
+            times.closed += open.unwrap_or_default();
         });
     }
 }

@@ -1,5 +1,6 @@
 //! One server's life within a host: connect, list, stay in step with `list_changed`, end.
 
+use std::borrow::Cow;
 use std::sync::{Arc, PoisonError, RwLock};
 use std::time::{Duration, Instant};
 
@@ -7,7 +8,7 @@ use outrigger_connect::{
     ConnectError, ConnectErrorKind, Connection, Connector, Deadlines, Era, InProcessSpec, Limits,
     ListError, Protocol, ServerName, ServerSpec, TransportSpec,
 };
-use outrigger_journal::{Event, Run};
+use outrigger_journal::{Event, Redactor, Run};
 use tokio::sync::watch;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
@@ -90,6 +91,7 @@ impl ServerState {
 pub(super) struct Launch {
     pub(super) connector: Connector,
     pub(super) run: Run,
+    pub(super) redactor: Arc<Redactor>,
     pub(super) catalog: Arc<RwLock<Catalog>>,
     pub(super) stop: CancellationToken,
 }
@@ -122,7 +124,7 @@ impl Plan {
                 EntryState::Broken(problems) => {
                     let error = problems
                         .iter()
-                        .map(ToString::to_string)
+                        .map(|problem| format!("{}: {}", problem.place(), problem.message))
                         .collect::<Vec<_>>()
                         .join("; ");
                     let hints = problems
@@ -193,7 +195,7 @@ pub(super) fn spawn(
     let name = plan.name.clone();
     match plan.start {
         Start::Disabled => drop(state.send_replace(ServerState::Disabled)),
-        Start::SetAside(failure) => fail(&plan.name, failure, &launch.run, &state),
+        Start::SetAside(failure) => fail(&plan.name, failure, launch, &state),
         Start::Connect {
             spec,
             standing,
@@ -231,7 +233,7 @@ impl Life {
         {
             Ok(connection) => connection,
             Err(error) => {
-                return fail(&self.spec.name, error.into(), &self.launch.run, &self.state);
+                return fail(&self.spec.name, error.into(), &self.launch, &self.state);
             }
         };
         match self.list(&connection).await {
@@ -239,7 +241,7 @@ impl Life {
             Err(error) => {
                 let failure = Failure::list(&error, connection.log_tail(20));
                 connection.close().await;
-                return fail(&self.spec.name, failure, &self.launch.run, &self.state);
+                return fail(&self.spec.name, failure, &self.launch, &self.state);
             }
         }
         let ended = self.follow(&connection).await;
@@ -248,7 +250,8 @@ impl Life {
         match ended {
             None => drop(self.state.send_replace(ServerState::Stopped)),
             Some(reason) => {
-                let failure = Failure::ended(reason.clone(), connection.log_tail(20));
+                let failure = Failure::ended(&reason, connection.log_tail(20))
+                    .without(&self.launch.redactor);
                 self.launch.run.record(Event::ServerEnded {
                     server: self.spec.name.to_string(),
                     reason,
@@ -260,7 +263,12 @@ impl Life {
     }
 
     async fn list(&self, connection: &Connection) -> Result<Arc<ServerCatalog>, ListError> {
-        let listing = connection.list_tools().await?;
+        let mut listing = connection.list_tools().await?;
+        for tool in &mut listing.tools {
+            if let Cow::Owned(clean) = self.launch.redactor.redact_json(tool) {
+                *tool = clean;
+            }
+        }
         let mut catalog = ServerCatalog::read(&self.spec.name, self.standing, listing);
         for stranger in self.filter.strangers(&catalog) {
             catalog.problems.push(format!(
@@ -357,8 +365,9 @@ async fn why_ended(ended: &mut watch::Receiver<Option<String>>) -> String {
     }
 }
 
-fn fail(server: &ServerName, failure: Failure, run: &Run, state: &watch::Sender<ServerState>) {
-    run.record(Event::ServerFailed {
+fn fail(server: &ServerName, failure: Failure, launch: &Launch, state: &watch::Sender<ServerState>) {
+    let failure = failure.without(&launch.redactor);
+    launch.run.record(Event::ServerFailed {
         server: server.to_string(),
         stage: failure.stage.clone(),
         error: failure.error.clone(),
@@ -369,6 +378,15 @@ fn fail(server: &ServerName, failure: Failure, run: &Run, state: &watch::Sender<
 }
 
 impl Failure {
+    /// A server that fails often says why with its secrets in it.
+    fn without(mut self, secrets: &Redactor) -> Self {
+        let texts = self.hints.iter_mut().chain(&mut self.stderr_tail);
+        for text in texts.chain([&mut self.error]) {
+            *text = secrets.redact(text).into_owned();
+        }
+        self
+    }
+
     fn config(error: String, hints: Vec<String>) -> Self {
         Self {
             kind: FailureKind::Config,
@@ -390,7 +408,7 @@ impl Failure {
         }
     }
 
-    fn ended(reason: String, stderr_tail: Vec<String>) -> Self {
+    fn ended(reason: &str, stderr_tail: Vec<String>) -> Self {
         let (kind, stage) = (FailureKind::Ended, "call".to_owned());
         Self {
             kind,

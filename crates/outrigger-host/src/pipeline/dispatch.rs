@@ -1,6 +1,7 @@
 //! Third stage: the one place that sends a `tools/call`. The intent is on disk before the first
 //! byte leaves; the call is sent once, and how it ended is told by what is known.
 
+use std::borrow::Cow;
 use std::time::Instant;
 
 use outrigger_connect::{CallError, CallOptions};
@@ -48,7 +49,11 @@ impl Host {
         if let Err(CallError::NotSent(_)) = answer {
             line.sent = None;
         }
-        let (outcome, answered) = finish::finish(&tool, answer);
+        let clean = |raw: Box<RawValue>| match self.redactor().redact_json(&raw) {
+            Cow::Owned(clean) => clean,
+            Cow::Borrowed(_) => raw,
+        };
+        let (outcome, answered) = finish::finish(&tool, answer.map(clean));
         line.answered = answered;
         outcome
     }

@@ -45,12 +45,12 @@ fn without_result(tool: &CatalogTool, error: CallError) -> (CallOutcome, Option<
             refused: true,
             status,
             message,
-        } => return answered_with_error(status.into(), message, None),
+        } => return answered_with_error(status.into(), &message, None),
         CallError::Rpc {
             code,
             message,
             data,
-        } => return answered_with_error(code, message, data),
+        } => return answered_with_error(code, &message, data.as_deref()),
     };
     (outcome, None)
 }
@@ -66,8 +66,8 @@ fn violated(tool: &CatalogTool, what: String) -> CallOutcome {
 /// The server answered, and refused: that is the call's result, and an error.
 fn answered_with_error(
     code: i64,
-    message: String,
-    data: Option<Box<RawValue>>,
+    message: &str,
+    data: Option<&RawValue>,
 ) -> (CallOutcome, Option<Box<RawValue>>) {
     let raw = json!({"error": {"code": code, "message": message, "data": data}});
     let raw = serde_json::value::to_raw_value(&raw).unwrap_or_else(|_| RawValue::NULL.to_owned());

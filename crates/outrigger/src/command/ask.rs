@@ -6,8 +6,9 @@ use std::sync::Arc;
 
 use outrigger_agent::{Agent, Answer, Conversation, Ending, Limits};
 use outrigger_host::config::RunLimits;
+use outrigger_host::policy::Policy;
 use outrigger_journal::{Event, Journal, RunId};
-use outrigger_model::{Model, ModelErrorKind};
+use outrigger_model::ModelErrorKind;
 use tokio_util::sync::CancellationToken;
 
 use crate::answer;
@@ -18,7 +19,11 @@ use crate::screen::{Label, Screen};
 use crate::session::{self, Opening, Record, Session};
 use crate::{approver, models, surroundings};
 
-pub(crate) async fn run(common: &Common, args: AskArgs, screen: &Screen) -> Result<ExitCode, CommandError> {
+pub(crate) async fn run(
+    common: &Common,
+    args: AskArgs,
+    screen: Screen,
+) -> Result<ExitCode, CommandError> {
     let cancel = CancellationToken::new();
     session::interruptible(&cancel, ask(common, args, screen, &cancel)).await
 }
@@ -26,14 +31,20 @@ pub(crate) async fn run(common: &Common, args: AskArgs, screen: &Screen) -> Resu
 async fn ask(
     common: &Common,
     args: AskArgs,
-    screen: &Screen,
+    screen: Screen,
     cancel: &CancellationToken,
 ) -> Result<ExitCode, CommandError> {
     let question = question(args.question.clone())?;
     let config = session::configuration(common, screen)?;
+    // A mistyped glob is told before a model is loaded for it.
+    Policy::new(&config.policy, &args.allow)?;
     let model = models::choose(args.model.as_deref(), &config, args.threads, screen).await?;
-    let show = if screen.data_is_read_live() && !args.json { Show::RunAndText } else { Show::Run };
-    let display = Arc::new(Display::new(*screen, show));
+    let show = if screen.data_is_read_live() && !args.json {
+        Show::RunAndText
+    } else {
+        Show::Run
+    };
+    let display = Arc::new(Display::new(screen, show));
     let started = Event::RunStarted {
         command: "ask".to_owned(),
         question: Some(question.clone()),
@@ -51,7 +62,15 @@ async fn ask(
     })
     .await?;
     wait_for_servers(&session, screen, cancel).await;
-    let answer = answer_with(&session, model, limits(&config.limits), &question, &display, cancel).await;
+    let agent = Agent {
+        model,
+        host: session.host.clone(),
+        run: session.run.clone(),
+        limits: limits(&config.limits),
+    };
+    let mut conversation = Conversation::default();
+    let answer = Box::pin(agent.ask(&mut conversation, &question, &*display, cancel)).await;
+    drop(agent);
     let (run, journal) = (session.run.id().clone(), session.journal.clone());
     let ended = answer.run_ended();
     if args.json {
@@ -77,7 +96,7 @@ fn reopen(journal: Option<Journal>, common: &Common) -> Result<Journal, CommandE
     }
 }
 
-async fn wait_for_servers(session: &Session, screen: &Screen, cancel: &CancellationToken) {
+async fn wait_for_servers(session: &Session, screen: Screen, cancel: &CancellationToken) {
     let slow = tokio::select! {
         () = cancel.cancelled() => return,
         slow = session.host.settled(session::PATIENCE) => slow,
@@ -86,18 +105,6 @@ async fn wait_for_servers(session: &Session, screen: &Screen, cancel: &Cancellat
         let line = format!("{name:<12} still starting; going on without it for now");
         screen.say(screen.talk(Label::Warn, &line));
     }
-}
-
-async fn answer_with(
-    session: &Session,
-    model: Arc<dyn Model>,
-    limits: Limits,
-    question: &str,
-    display: &Display,
-    cancel: &CancellationToken,
-) -> Answer {
-    let agent = Agent { model, host: session.host.clone(), run: session.run.clone(), limits };
-    Box::pin(agent.ask(&mut Conversation::default(), question, display, cancel)).await
 }
 
 fn limits(limits: &RunLimits) -> Limits {
@@ -116,7 +123,8 @@ fn question(typed: Option<String>) -> Result<String, CommandError> {
     };
     let question = question.trim();
     if question.is_empty() {
-        return Err(CommandError::usage("there is no question").hint("outrigger ask \"What day is it today?\""));
+        return Err(CommandError::usage("there is no question")
+            .hint("outrigger ask \"What day is it today?\""));
     }
     Ok(question.to_owned())
 }
@@ -124,20 +132,25 @@ fn question(typed: Option<String>) -> Result<String, CommandError> {
 fn from_stdin() -> Result<String, CommandError> {
     let mut stdin = std::io::stdin();
     if stdin.is_terminal() {
-        return Err(CommandError::usage("there is no question").hint("outrigger ask \"What day is it today?\""));
+        return Err(CommandError::usage("there is no question")
+            .hint("outrigger ask \"What day is it today?\""));
     }
     let mut text = String::new();
-    stdin
-        .read_to_string(&mut text)
-        .map_err(|error| CommandError::usage(format!("the question cannot be read from standard input: {error}")))?;
+    stdin.read_to_string(&mut text).map_err(|error| {
+        CommandError::usage(format!(
+            "the question cannot be read from standard input: {error}"
+        ))
+    })?;
     Ok(text)
 }
 
 /// What the run came to, in words and as an exit code. What is not known weighs most.
-fn verdict(answer: &Answer, run: &RunId, screen: &Screen) -> Result<ExitCode, CommandError> {
+fn verdict(answer: &Answer, run: &RunId, screen: Screen) -> Result<ExitCode, CommandError> {
     let look = format!("`outrigger runs show {run}` has the particulars");
     match &answer.ending {
-        Ending::Interrupted => return Err(CommandError::new(Exit::Interrupted, "interrupted").hint(look)),
+        Ending::Interrupted => {
+            return Err(CommandError::new(Exit::Interrupted, "interrupted").hint(look));
+        }
         Ending::Failed(error) => {
             let failure = CommandError::new(exit_of(error.kind), error.to_string());
             return Err(failure.hints(error.hints.clone()));
@@ -145,7 +158,9 @@ fn verdict(answer: &Answer, run: &RunId, screen: &Screen) -> Result<ExitCode, Co
         Ending::Limited(limit) => return Err(CommandError::failed(limit.clone()).hint(look)),
         Ending::Cut => {
             let warning = screen.talk(Label::Warn, "warning:");
-            screen.insist(format_args!("{warning} the answer was cut at the model's limit of output tokens"));
+            screen.insist(format_args!(
+                "{warning} the answer was cut at the model's limit of output tokens"
+            ));
         }
         Ending::Answered => {}
     }
@@ -154,7 +169,10 @@ fn verdict(answer: &Answer, run: &RunId, screen: &Screen) -> Result<ExitCode, Co
         return Err(CommandError::new(Exit::Unknown, error).hint(look));
     }
     if answer.calls.nobody_to_ask > 0 {
-        let error = format!("{} not made: nobody was there to approve", was(answer.calls.nobody_to_ask));
+        let error = format!(
+            "{} not made: nobody was there to approve",
+            was(answer.calls.nobody_to_ask)
+        );
         let hint = "allow tools with `--allow 'GLOB'`, or run in a terminal to be asked";
         return Err(CommandError::new(Exit::Refused, error).hint(hint));
     }
@@ -165,11 +183,19 @@ fn verdict(answer: &Answer, run: &RunId, screen: &Screen) -> Result<ExitCode, Co
 }
 
 fn calls(count: u32) -> String {
-    if count == 1 { "1 call".to_owned() } else { format!("{count} calls") }
+    if count == 1 {
+        "1 call".to_owned()
+    } else {
+        format!("{count} calls")
+    }
 }
 
 fn was(count: u32) -> String {
-    if count == 1 { "1 call was".to_owned() } else { format!("{count} calls were") }
+    if count == 1 {
+        "1 call was".to_owned()
+    } else {
+        format!("{count} calls were")
+    }
 }
 
 fn exit_of(kind: ModelErrorKind) -> Exit {
@@ -178,6 +204,8 @@ fn exit_of(kind: ModelErrorKind) -> Exit {
         | ModelErrorKind::RateLimited { .. }
         | ModelErrorKind::Unavailable
         | ModelErrorKind::Interrupted => Exit::Unavailable,
-        ModelErrorKind::ContextTooLong | ModelErrorKind::Rejected | ModelErrorKind::Malformed => Exit::Failed,
+        ModelErrorKind::ContextTooLong | ModelErrorKind::Rejected | ModelErrorKind::Malformed => {
+            Exit::Failed
+        }
     }
 }

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use outrigger_host::catalog::CatalogTool;
-use outrigger_host::outcome::{CallOutcome, Rejection};
+use outrigger_host::outcome::{CallOutcome, Rejection, UnknownReason};
 use outrigger_host::toolset::Toolset;
 use outrigger_host::words::Words;
 use outrigger_host::{CallContext, CallReport, ProposedCall, ServerState};
@@ -20,7 +20,11 @@ use crate::screen::Screen;
 use crate::session::{self, Opening, Record, Session};
 use crate::{approver, surroundings};
 
-pub(crate) async fn run(common: &Common, args: CallArgs, screen: &Screen) -> Result<ExitCode, CommandError> {
+pub(crate) async fn run(
+    common: &Common,
+    args: CallArgs,
+    screen: Screen,
+) -> Result<ExitCode, CommandError> {
     let cancel = CancellationToken::new();
     session::interruptible(&cancel, call(common, args, screen, &cancel)).await
 }
@@ -28,7 +32,7 @@ pub(crate) async fn run(common: &Common, args: CallArgs, screen: &Screen) -> Res
 async fn call(
     common: &Common,
     args: CallArgs,
-    screen: &Screen,
+    screen: Screen,
     cancel: &CancellationToken,
 ) -> Result<ExitCode, CommandError> {
     let mut config = session::configuration(common, screen)?;
@@ -44,7 +48,7 @@ async fn call(
         common,
         config: &config,
         record: Record::Journal(started),
-        observers: vec![Arc::new(Display::new(*screen, Show::Servers))],
+        observers: vec![Arc::new(Display::new(screen, Show::Servers))],
         approver: approver::approver(screen),
         allow: &args.allow,
     })
@@ -55,13 +59,27 @@ async fn call(
         Ok(_) => (RunStatus::Done, None),
         Err(error) => (RunStatus::Failed, Some(error.to_string())),
     };
-    session.close(Some(Event::RunEnded { status, reason, answer: None, usage: Tokens::default() }), screen).await?;
+    session
+        .close(
+            Some(Event::RunEnded {
+                status,
+                reason,
+                answer: None,
+                usage: Tokens::default(),
+            }),
+            screen,
+        )
+        .await?;
     let report = made?;
     print(&report, args.json, screen)?;
-    verdict(&report)
+    verdict(&report, cancel.is_cancelled())
 }
 
-async fn make(session: &Session, args: &CallArgs, cancel: &CancellationToken) -> Result<CallReport, CommandError> {
+async fn make(
+    session: &Session,
+    args: &CallArgs,
+    cancel: &CancellationToken,
+) -> Result<CallReport, CommandError> {
     tokio::select! {
         () = cancel.cancelled() => return Err(CommandError::new(Exit::Interrupted, "interrupted before anything was sent")),
         starting = session.host.settled(Duration::from_secs(600)) => drop(starting),
@@ -73,39 +91,74 @@ async fn make(session: &Session, args: &CallArgs, cancel: &CancellationToken) ->
         None => from_pairs(&args.pairs, tool)?.to_string(),
     };
     let deadline = args.timeout.map(|seconds| {
-        Duration::try_from_secs_f64(seconds)
-            .map_err(|error| CommandError::usage(format!("`--timeout {seconds}` is not a time: {error}")))
+        Duration::try_from_secs_f64(seconds).map_err(|error| {
+            CommandError::usage(format!("`--timeout {seconds}` is not a time: {error}"))
+        })
     });
-    let context = CallContext { cancel: cancel.clone(), deadline: deadline.transpose()?, on_progress: None };
-    let proposed = ProposedCall { tool: tool.name.to_string(), arguments, turn: None };
+    let context = CallContext {
+        cancel: cancel.clone(),
+        deadline: deadline.transpose()?,
+        on_progress: None,
+    };
+    let proposed = ProposedCall {
+        tool: tool.name.to_string(),
+        arguments,
+        turn: None,
+    };
     Ok(session.host.call(&toolset, proposed, context).await)
 }
 
 /// The tool by the server's own name for it, or by the model's.
-fn find<'a>(session: &Session, toolset: &'a Toolset, args: &CallArgs) -> Result<&'a CatalogTool, CommandError> {
+fn find<'a>(
+    session: &Session,
+    toolset: &'a Toolset,
+    args: &CallArgs,
+) -> Result<&'a CatalogTool, CommandError> {
     let wanted = args.tool.as_str();
-    let found = toolset.tools().iter().find(|tool| tool.raw_name == wanted || tool.name.as_str() == wanted);
+    let found = toolset
+        .tools()
+        .iter()
+        .find(|tool| tool.raw_name == wanted || tool.name.as_str() == wanted);
     if let Some(tool) = found {
         return Ok(tool);
     }
     for status in session.host.servers() {
         if let ServerState::Failed(failure) = &status.state {
-            let error = CommandError::new(unavailable(failure), format!("`{}`: {}", status.name, failure.error));
+            let error = CommandError::new(
+                unavailable(failure),
+                format!("`{}`: {}", status.name, failure.error),
+            );
             return Err(error.hints(failure.hints.clone()));
         }
         let catalog = status.catalog.unwrap_or_default();
         if let Some(tool) = catalog.set_aside.iter().find(|tool| tool.tool == wanted) {
-            let error = format!("the tool `{wanted}` of `{}` was set aside: {}", status.name, tool.reason);
+            let error = format!(
+                "the tool `{wanted}` of `{}` was set aside: {}",
+                status.name, tool.reason
+            );
             return Err(CommandError::failed(error));
         }
         if let Some(tool) = catalog.tools.iter().find(|tool| tool.raw_name == wanted) {
             let verdict = session.host.policy().decide(tool);
-            return Err(CommandError::new(Exit::Refused, format!("`{wanted}` is denied by {}", verdict.rule)));
+            return Err(CommandError::new(
+                Exit::Refused,
+                format!("`{wanted}` is denied by {}", verdict.rule),
+            ));
         }
     }
-    let error = CommandError::usage(format!("the server `{}` has no tool `{wanted}`", args.server));
-    let near: Vec<_> = toolset.nearest(wanted).into_iter().filter_map(|name| toolset.get(name)).collect();
-    let near: Vec<_> = near.iter().map(|tool| format!("`{}`", tool.raw_name)).collect();
+    let error = CommandError::usage(format!(
+        "the server `{}` has no tool `{wanted}`",
+        args.server
+    ));
+    let near: Vec<_> = toolset
+        .nearest(wanted)
+        .into_iter()
+        .filter_map(|name| toolset.get(name))
+        .collect();
+    let near: Vec<_> = near
+        .iter()
+        .map(|tool| format!("`{}`", tool.raw_name))
+        .collect();
     let hint = if near.is_empty() {
         format!("`outrigger tools {}` lists what it has", args.server)
     } else {
@@ -127,7 +180,9 @@ fn from_pairs(pairs: &[String], tool: &CatalogTool) -> Result<Value, CommandErro
     for pair in pairs {
         let Some((key, value)) = pair.split_once('=') else {
             let error = CommandError::usage(format!("`{pair}` is not `key=value`"));
-            return Err(error.hint("or give all arguments as JSON: `--args '{\"key\": \"value\"}'`"));
+            return Err(
+                error.hint("or give all arguments as JSON: `--args '{\"key\": \"value\"}'`")
+            );
         };
         let wanted = &tool.input_schema["properties"][key]["type"];
         let value = match wanted.as_str() {
@@ -141,10 +196,12 @@ fn from_pairs(pairs: &[String], tool: &CatalogTool) -> Result<Value, CommandErro
     Ok(Value::Object(object))
 }
 
-fn print(report: &CallReport, as_json: bool, screen: &Screen) -> Result<(), CommandError> {
+fn print(report: &CallReport, as_json: bool, screen: Screen) -> Result<(), CommandError> {
     if as_json {
         let result = match &report.outcome {
-            CallOutcome::Completed(result) => serde_json::from_str(result.raw.get()).unwrap_or(Value::Null),
+            CallOutcome::Completed(result) => {
+                serde_json::from_str(result.raw.get()).unwrap_or(Value::Null)
+            }
             _ => Value::Null,
         };
         let words: Vec<_> = report.words.iter().filter_map(text).collect();
@@ -160,9 +217,14 @@ fn print(report: &CallReport, as_json: bool, screen: &Screen) -> Result<(), Comm
     if let CallOutcome::Completed(_) = report.outcome {
         for words in &report.words {
             match words {
-                Words::Text(text) => screen.foreign(&format!("{}\n", text.trim_end_matches('\n')))?,
+                Words::Text(text) => {
+                    screen.foreign(&format!("{}\n", text.trim_end_matches('\n')))?;
+                }
                 Words::Image { media_type, data } => {
-                    screen.data(&format!("[image, {media_type}, about {} bytes; `--json` has it]\n", data.len() / 4 * 3))?;
+                    screen.data(&format!(
+                        "[image, {media_type}, about {} bytes; `--json` has it]\n",
+                        data.len() / 4 * 3
+                    ))?;
                 }
             }
         }
@@ -180,22 +242,30 @@ fn text(words: &Words) -> Option<&str> {
 fn status_of(outcome: &CallOutcome) -> RunStatus {
     match outcome {
         CallOutcome::Rejected(rejection) if rejection.is_refusal() => RunStatus::Refused,
-        CallOutcome::Rejected(Rejection::Cancelled) => RunStatus::Interrupted,
+        CallOutcome::Rejected(Rejection::Cancelled)
+        | CallOutcome::Unknown(UnknownReason::Cancelled) => RunStatus::Interrupted,
         _ => RunStatus::Failed,
     }
 }
 
-fn verdict(report: &CallReport) -> Result<ExitCode, CommandError> {
-    let told = report.words.iter().filter_map(text).collect::<Vec<_>>().join("\n");
+fn verdict(report: &CallReport, interrupted: bool) -> Result<ExitCode, CommandError> {
     let exit = match &report.outcome {
         CallOutcome::Completed(result) if result.is_error => return Ok(Exit::Failed.into()),
         CallOutcome::Completed(_) => return Ok(Exit::Done.into()),
-        CallOutcome::Rejected(Rejection::Cancelled) => Exit::Interrupted,
+        _ if interrupted => Exit::Interrupted,
         CallOutcome::Rejected(rejection) if rejection.is_refusal() => Exit::Refused,
-        CallOutcome::Rejected(Rejection::Changed | Rejection::NotRecorded { .. }) | CallOutcome::Violated(_) => Exit::Failed,
+        CallOutcome::Rejected(Rejection::Changed | Rejection::NotRecorded { .. })
+        | CallOutcome::Violated(_) => Exit::Failed,
         CallOutcome::Rejected(_) => Exit::Usage,
         CallOutcome::NotSent(_) => Exit::Unavailable,
         CallOutcome::Unknown(_) => Exit::Unknown,
     };
-    Err(CommandError::new(exit, told))
+    let error = CommandError::new(exit, &report.summary);
+    Err(match &report.outcome {
+        CallOutcome::Unknown(_) => error.hint("it may have taken effect; look before you repeat it"),
+        CallOutcome::Violated(_) => {
+            error.hint("it may have taken effect; the journal has the answer as it came")
+        }
+        _ => error,
+    })
 }

@@ -9,7 +9,11 @@ use crate::error::{CommandError, Exit};
 use crate::screen::Screen;
 use crate::{surroundings, visible};
 
-pub(crate) fn run(common: &Common, args: &ConfigArgs, screen: &Screen) -> Result<ExitCode, CommandError> {
+pub(crate) fn run(
+    common: &Common,
+    args: &ConfigArgs,
+    screen: Screen,
+) -> Result<ExitCode, CommandError> {
     let ConfigCommand::Show { origin, json } = args.command;
     let loaded = config::load(&surroundings::of_configuration(common)?);
     for problem in loaded.all_problems() {
@@ -20,6 +24,10 @@ pub(crate) fn run(common: &Common, args: &ConfigArgs, screen: &Screen) -> Result
     } else {
         screen.foreign(&config::show::render(&loaded, origin))?;
     }
-    let exit = if loaded.fatal().next().is_some() { Exit::Usage } else { Exit::Done };
+    let exit = if loaded.fatal().next().is_some() {
+        Exit::Usage
+    } else {
+        Exit::Done
+    };
     Ok(exit.into())
 }

@@ -25,12 +25,20 @@ struct Counts {
     active: usize,
 }
 
-pub(crate) async fn run(common: &Common, args: &DoctorArgs, screen: &Screen) -> Result<ExitCode, CommandError> {
+pub(crate) async fn run(
+    common: &Common,
+    args: &DoctorArgs,
+    screen: Screen,
+) -> Result<ExitCode, CommandError> {
     let cancel = tokio_util::sync::CancellationToken::new();
     session::interruptible(&cancel, doctor(common, args, screen)).await
 }
 
-async fn doctor(common: &Common, args: &DoctorArgs, screen: &Screen) -> Result<ExitCode, CommandError> {
+async fn doctor(
+    common: &Common,
+    args: &DoctorArgs,
+    screen: Screen,
+) -> Result<ExitCode, CommandError> {
     // Broken files are what a doctor is for: they are told below, and the rest is still looked at.
     let config = outrigger_host::config::load(&surroundings::of_configuration(common)?);
     let session = Session::open(Opening {
@@ -42,7 +50,10 @@ async fn doctor(common: &Common, args: &DoctorArgs, screen: &Screen) -> Result<E
         allow: &[],
     })
     .await?;
-    session.host.settled(std::time::Duration::from_secs(120)).await;
+    session
+        .host
+        .settled(std::time::Duration::from_secs(120))
+        .await;
     let (servers, counts) = (session.host.servers(), Counts::of(&session.host));
     let printed = if args.json {
         screen.json(&as_json(&config, &servers, &counts))
@@ -52,7 +63,9 @@ async fn doctor(common: &Common, args: &DoctorArgs, screen: &Screen) -> Result<E
     session.close(None, screen).await?;
     printed?;
     let broken = config.fatal().next().is_some();
-    let down = servers.iter().any(|server| matches!(server.state, ServerState::Failed(_) | ServerState::Starting));
+    let down = servers
+        .iter()
+        .any(|server| matches!(server.state, ServerState::Failed(_) | ServerState::Starting));
     Ok(match (broken, down) {
         (true, _) => Exit::Usage.into(),
         (_, true) => Exit::Unavailable.into(),
@@ -64,11 +77,17 @@ impl Counts {
     fn of(host: &Host) -> Self {
         let (servers, toolset) = (host.servers(), host.toolset());
         let offered = |server: &ServerStatus| {
-            server.catalog.as_ref().map_or(0, |catalog| catalog.tools.len() + catalog.set_aside.len())
+            server
+                .catalog
+                .as_ref()
+                .map_or(0, |catalog| catalog.tools.len() + catalog.set_aside.len())
         };
         Self {
             configured: servers.len(),
-            connected: servers.iter().filter(|server| matches!(server.state, ServerState::Ready(_))).count(),
+            connected: servers
+                .iter()
+                .filter(|server| matches!(server.state, ServerState::Ready(_)))
+                .count(),
             discovered: servers.iter().map(offered).sum(),
             allowed: toolset.tools().len(),
             active: toolset.tools().len(),
@@ -76,28 +95,46 @@ impl Counts {
     }
 }
 
-fn print(config: &Config, servers: &[ServerStatus], counts: &Counts, screen: &Screen) -> std::io::Result<()> {
+fn print(
+    config: &Config,
+    servers: &[ServerStatus],
+    counts: &Counts,
+    screen: Screen,
+) -> std::io::Result<()> {
     for problem in &config.problems {
-        screen.data(&format!("{}\n", visible::lines(problem.render().trim_end())))?;
+        screen.data(&format!(
+            "{}\n",
+            visible::lines(problem.render().trim_end())
+        ))?;
     }
     for server in servers {
         print_server(server, screen)?;
     }
-    let Counts { configured, connected, discovered, allowed, active } = counts;
+    let Counts {
+        configured,
+        connected,
+        discovered,
+        allowed,
+        active,
+    } = counts;
     screen.data(&format!(
         "\nservers: {configured} configured, {connected} connected\n\
          tools:   {discovered} discovered, {allowed} allowed, {active} active\n"
     ))
 }
 
-fn print_server(server: &ServerStatus, screen: &Screen) -> std::io::Result<()> {
+fn print_server(server: &ServerStatus, screen: Screen) -> std::io::Result<()> {
     let mark = match &server.state {
         ServerState::Ready(_) => screen.ink(Label::Good, "ok  "),
         ServerState::Disabled => screen.ink(Label::Dim, "off "),
         _ => screen.ink(Label::Bad, "FAIL"),
     };
     let name = server.name.to_string();
-    screen.data(&format!("{mark} {} {}\n", screen.ink(Label::Name, &visible::line(&name)), standing(server, screen)))?;
+    screen.data(&format!(
+        "{mark} {} {}\n",
+        screen.ink(Label::Name, &visible::line(&name)),
+        standing(server, screen)
+    ))?;
     let mut lines = Vec::new();
     match &server.state {
         ServerState::Ready(ready) => {
@@ -117,7 +154,12 @@ fn print_server(server: &ServerStatus, screen: &Screen) -> std::io::Result<()> {
         _ => {}
     }
     let catalog = server.catalog.clone().unwrap_or_default();
-    lines.extend(catalog.set_aside.iter().map(|tool| format!("tool `{}` set aside: {}", tool.tool, tool.reason)));
+    lines.extend(
+        catalog
+            .set_aside
+            .iter()
+            .map(|tool| format!("tool `{}` set aside: {}", tool.tool, tool.reason)),
+    );
     lines.extend(catalog.problems.iter().cloned());
     for line in lines {
         screen.data(&format!("       {}\n", visible::line(&line)))?;
@@ -153,9 +195,20 @@ fn server_as_json(server: &ServerStatus) -> Value {
         };
     }
     let catalog = server.catalog.clone().unwrap_or_default();
-    out["tools"] = Value::from(catalog.tools.iter().map(|tool| tool.name.to_string()).collect::<Vec<_>>());
-    out["set_aside"] =
-        Value::from(catalog.set_aside.iter().map(|tool| json!({"tool": tool.tool, "reason": tool.reason})).collect::<Vec<_>>());
+    out["tools"] = Value::from(
+        catalog
+            .tools
+            .iter()
+            .map(|tool| tool.name.to_string())
+            .collect::<Vec<_>>(),
+    );
+    out["set_aside"] = Value::from(
+        catalog
+            .set_aside
+            .iter()
+            .map(|tool| json!({"tool": tool.tool, "reason": tool.reason}))
+            .collect::<Vec<_>>(),
+    );
     out["problems"] = json!(catalog.problems);
     out
 }

@@ -8,9 +8,14 @@ use crate::cli::{Cli, ManArgs};
 use crate::error::{CommandError, Exit};
 use crate::screen::Screen;
 
-pub(crate) fn run(args: &ManArgs, screen: &Screen) -> Result<ExitCode, CommandError> {
+pub(crate) fn run(args: &ManArgs, screen: Screen) -> Result<ExitCode, CommandError> {
     let dir = &args.dir;
-    let failed = |error| CommandError::failed(format!("the pages cannot be written to `{}`: {error}", dir.display()));
+    let failed = |error| {
+        CommandError::failed(format!(
+            "the pages cannot be written to `{}`: {error}",
+            dir.display()
+        ))
+    };
     std::fs::create_dir_all(dir).map_err(failed)?;
     clap_mangen::generate_to(Cli::command(), dir).map_err(failed)?;
     screen.say(format_args!("man pages are in `{}`", dir.display()));

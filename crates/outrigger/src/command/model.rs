@@ -7,7 +7,7 @@ use crate::error::CommandError;
 use crate::screen::Screen;
 
 #[cfg(feature = "local")]
-pub(crate) async fn run(args: ModelArgs, screen: &Screen) -> Result<ExitCode, CommandError> {
+pub(crate) async fn run(args: ModelArgs, screen: Screen) -> Result<ExitCode, CommandError> {
     use crate::cli::ModelCommand;
     use crate::error::Exit;
     use crate::models::local;
@@ -21,7 +21,7 @@ pub(crate) async fn run(args: ModelArgs, screen: &Screen) -> Result<ExitCode, Co
 }
 
 #[cfg(not(feature = "local"))]
-pub(crate) async fn run(_: ModelArgs, _: &Screen) -> Result<ExitCode, CommandError> {
+pub(crate) async fn run(_: ModelArgs, _: Screen) -> Result<ExitCode, CommandError> {
     let error = CommandError::usage("this build has no local models");
     std::future::ready(Err(error.hint("build it with `--features local`"))).await
 }

@@ -1,17 +1,25 @@
 //! `outrigger runs`: what happened earlier.
 
+mod story;
+
 use std::process::ExitCode;
 
-use outrigger_journal::{CallLine, Event, Journal, OutcomeKind, Recorded, RunSummary};
+use outrigger_journal::{Journal, RunSummary};
 
 use crate::cli::{Common, RunsArgs, RunsCommand};
-use crate::display::seconds;
 use crate::error::{CommandError, Exit};
 use crate::screen::{Label, Screen};
 use crate::{surroundings, visible};
 
-pub(crate) async fn run(common: &Common, args: RunsArgs, screen: &Screen) -> Result<ExitCode, CommandError> {
-    let command = args.command.unwrap_or(RunsCommand::List { limit: 20, json: false });
+pub(crate) async fn run(
+    common: &Common,
+    args: RunsArgs,
+    screen: Screen,
+) -> Result<ExitCode, CommandError> {
+    let command = args.command.unwrap_or(RunsCommand::List {
+        limit: 20,
+        json: false,
+    });
     let journal = Journal::open(&surroundings::journal(common)?)?;
     match command {
         RunsCommand::List { limit, json } => list(&journal, limit, json, screen).await?,
@@ -21,7 +29,12 @@ pub(crate) async fn run(common: &Common, args: RunsArgs, screen: &Screen) -> Res
     Ok(Exit::Done.into())
 }
 
-async fn list(journal: &Journal, limit: u32, json: bool, screen: &Screen) -> Result<(), CommandError> {
+async fn list(
+    journal: &Journal,
+    limit: u32,
+    json: bool,
+    screen: Screen,
+) -> Result<(), CommandError> {
     let runs = journal.runs(limit).await?;
     if json {
         return screen.json(&runs);
@@ -30,7 +43,10 @@ async fn list(journal: &Journal, limit: u32, json: bool, screen: &Screen) -> Res
         screen.say("no runs yet; `outrigger ask \"…\"` makes one");
     }
     for run in &runs {
-        let about = visible::line(run.question.as_deref().unwrap_or("")).chars().take(48).collect::<String>();
+        let about = visible::line(run.question.as_deref().unwrap_or(""))
+            .chars()
+            .take(48)
+            .collect::<String>();
         let id = run.id.to_string();
         screen.data(&format!(
             "{}  {:<11} {:<5} {:>3} calls{}  {about}\n",
@@ -52,22 +68,31 @@ fn status(run: &RunSummary) -> &'static str {
     }
 }
 
-fn unknown(run: &RunSummary, screen: &Screen) -> String {
+fn unknown(run: &RunSummary, screen: Screen) -> String {
     if run.unknown == 0 {
         return String::new();
     }
-    screen.ink(Label::Bad, &format!(", {} unknown", run.unknown)).to_string()
+    screen
+        .ink(Label::Bad, &format!(", {} unknown", run.unknown))
+        .to_string()
 }
 
-async fn show(journal: &Journal, name: &str, json: bool, screen: &Screen) -> Result<(), CommandError> {
+async fn show(
+    journal: &Journal,
+    name: &str,
+    json: bool,
+    screen: Screen,
+) -> Result<(), CommandError> {
     let Some(run) = journal.find(name).await? else {
-        return Err(CommandError::usage(format!("there is no run `{name}`")).hint("`outrigger runs` lists them"));
+        return Err(CommandError::usage(format!("there is no run `{name}`"))
+            .hint("`outrigger runs` lists them"));
     };
     let events = journal.events(&run.id).await?;
     if json {
         for event in &events {
-            let line = serde_json::to_string(event)
-                .map_err(|error| CommandError::failed(format!("an event cannot be written as JSON: {error}")))?;
+            let line = serde_json::to_string(event).map_err(|error| {
+                CommandError::failed(format!("an event cannot be written as JSON: {error}"))
+            })?;
             screen.data(&format!("{line}\n"))?;
         }
         return Ok(());
@@ -75,82 +100,43 @@ async fn show(journal: &Journal, name: &str, json: bool, screen: &Screen) -> Res
     head(&run, screen)?;
     let calls = journal.calls(&run.id).await?;
     for event in &events {
-        line(event, &calls, screen)?;
+        if let Some(told) = story::told(&event.event, &calls) {
+            screen.data(&format!("  {}\n", visible::lines(&told)))?;
+        }
     }
     Ok(())
 }
 
-fn head(run: &RunSummary, screen: &Screen) -> std::io::Result<()> {
+fn head(run: &RunSummary, screen: Screen) -> std::io::Result<()> {
     let id = run.id.to_string();
-    screen.data(&format!("run {}  {}  {}\n", screen.ink(Label::Name, &id), run.command, status(run)))?;
+    screen.data(&format!(
+        "run {}  {}  {}\n",
+        screen.ink(Label::Name, &id),
+        run.command,
+        status(run)
+    ))?;
     let rows = [
-        ("began", run.started.strftime("%Y-%m-%d %H:%M:%S UTC").to_string()),
+        (
+            "began",
+            run.started.strftime("%Y-%m-%d %H:%M:%S UTC").to_string(),
+        ),
         ("model", run.model.clone().unwrap_or_default()),
         ("folder", run.workspace.clone()),
         ("question", run.question.clone().unwrap_or_default()),
-        ("tokens", format!("{} in ({} cached), {} out", run.usage.input, run.usage.cached, run.usage.output)),
+        (
+            "tokens",
+            format!(
+                "{} in ({} cached), {} out",
+                run.usage.input, run.usage.cached, run.usage.output
+            ),
+        ),
     ];
     for (key, value) in rows.iter().filter(|(_, value)| !value.is_empty()) {
-        screen.data(&format!("{} {}\n", screen.ink(Label::Dim, &format!("{key:<9}")), visible::line(value)))?;
+        screen.data(&format!(
+            "{} {}\n",
+            screen.ink(Label::Dim, &format!("{key:<9}")),
+            visible::line(value)
+        ))?;
     }
     Ok(())
-}
-
-fn line(recorded: &Recorded, calls: &[CallLine], screen: &Screen) -> std::io::Result<()> {
-    let text = match &recorded.event {
-        Event::ServerReady { server, tools, tokens, took_ms, era, protocol_version } => format!(
-            "server {server}: {tools} tools, ~{tokens} tokens, {era} {protocol_version}, {}",
-            seconds(*took_ms)
-        ),
-        Event::ServerFailed { server, stage, error, .. } => format!("server {server}: failed at {stage}: {error}"),
-        Event::ServerEnded { server, reason } => format!("server {server}: ended: {reason}"),
-        Event::ToolSetAside { server, tool, reason } => format!("server {server}: tool `{tool}` set aside: {reason}"),
-        Event::TurnStarted { turn, tools, tokens, .. } => format!("turn {turn}: {tools} tools, ~{tokens} tokens"),
-        Event::ModelRetry { turn, attempt, reason, .. } => format!("turn {turn}: attempt {attempt} after: {reason}"),
-        Event::ModelAnswered { turn, usage, calls, took_ms, text } => {
-            let said = if text.is_empty() { String::new() } else { format!("\n{}", indented(text)) };
-            let (used, took) = (format!("{} in ({} cached), {} out", usage.input, usage.cached, usage.output), seconds(*took_ms));
-            format!("turn {turn}: {calls} calls asked for, {used}, {took}{said}")
-        }
-        Event::CallProposed { call, tool, arguments, .. } => {
-            let sent = calls.iter().find(|line| line.call == *call).map_or(arguments, |line| &line.arguments);
-            format!("call {call}: {tool} {sent}")
-        }
-        Event::CallDecided { call, allowed, rule, by, reason } => {
-            let word = if *allowed { "allowed" } else { "not allowed" };
-            let reason = reason.as_ref().map(|reason| format!(": {reason}")).unwrap_or_default();
-            format!("call {call}: {word} by {} ({rule}){reason}", who(*by))
-        }
-        Event::CallEnded { call, outcome, summary, took_ms, tokens, .. } => {
-            let label = if matches!(outcome, OutcomeKind::Completed) { Label::Good } else { Label::Bad };
-            let word = screen.ink(label, outcome.as_str()).to_string();
-            return screen.data(&format!(
-                "  call {call}: {word} in {}, ~{tokens} tokens: {}\n",
-                seconds(*took_ms),
-                visible::line(summary)
-            ));
-        }
-        Event::LateAnswer { call, outcome, summary, .. } => {
-            format!("call {call}: late answer: {}: {summary}", outcome.as_str())
-        }
-        Event::RunEnded { status, reason, .. } => {
-            let reason = reason.as_ref().map(|reason| format!(": {reason}")).unwrap_or_default();
-            format!("ended: {}{reason}", status.as_str())
-        }
-        Event::RunStarted { .. } | Event::CallPrepared { .. } | Event::CallIntent { .. } => return Ok(()),
-    };
-    screen.data(&format!("  {}\n", visible::lines(&text)))
-}
-
-fn who(by: outrigger_journal::DecidedBy) -> &'static str {
-    use outrigger_journal::DecidedBy;
-    match by {
-        DecidedBy::Policy => "policy",
-        DecidedBy::Person => "a person",
-        DecidedBy::Nobody => "nobody: nobody was there to answer",
-    }
-}
-
-fn indented(text: &str) -> String {
-    text.lines().map(|line| format!("    {line}")).collect::<Vec<_>>().join("\n")
 }

@@ -11,7 +11,9 @@ use crate::{builtin, surroundings};
 pub(crate) async fn run(common: &Common, args: &ServerArgs) -> Result<ExitCode, CommandError> {
     let server = builtin::parse(&args.name)?;
     let options = builtin::options(&surroundings::workspace(common)?);
-    let served = serve(server, options, tokio::io::stdin(), tokio::io::stdout()).await;
-    served.map_err(|error| CommandError::failed(format!("the server `{}` ended: {error}", args.name)))?;
+    let ended = serve(server, options, tokio::io::stdin(), tokio::io::stdout()).await;
+    ended.map_err(|error| {
+        CommandError::failed(format!("the server `{}` ended: {error}", args.name))
+    })?;
     Ok(Exit::Done.into())
 }

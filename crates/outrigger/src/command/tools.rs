@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use outrigger_host::approve::NobodyThere;
 use outrigger_host::catalog::CatalogTool;
-use outrigger_host::{Host, ServerState, ServerStatus};
+use outrigger_host::{Failure, Host, ServerState, ServerStatus};
 use serde_json::{Value, json};
 
 use crate::cli::{Common, ToolsArgs};
@@ -15,12 +15,20 @@ use crate::screen::{Label, Screen};
 use crate::session::{self, Opening, Record, Session};
 use crate::visible;
 
-pub(crate) async fn run(common: &Common, args: &ToolsArgs, screen: &Screen) -> Result<ExitCode, CommandError> {
+pub(crate) async fn run(
+    common: &Common,
+    args: &ToolsArgs,
+    screen: Screen,
+) -> Result<ExitCode, CommandError> {
     let cancel = tokio_util::sync::CancellationToken::new();
     session::interruptible(&cancel, tools(common, args, screen)).await
 }
 
-async fn tools(common: &Common, args: &ToolsArgs, screen: &Screen) -> Result<ExitCode, CommandError> {
+async fn tools(
+    common: &Common,
+    args: &ToolsArgs,
+    screen: Screen,
+) -> Result<ExitCode, CommandError> {
     let mut config = session::configuration(common, screen)?;
     if let Some(server) = &args.server {
         session::only(&mut config, server)?;
@@ -37,38 +45,88 @@ async fn tools(common: &Common, args: &ToolsArgs, screen: &Screen) -> Result<Exi
     session.host.settled(session::PATIENCE).await;
     let servers = session.host.servers();
     let printed = if args.json {
-        screen.json(&servers.iter().map(|server| as_json(server, &session.host)).collect::<Vec<_>>())
+        screen.json(
+            &servers
+                .iter()
+                .map(|server| as_json(server, &session.host))
+                .collect::<Vec<_>>(),
+        )
     } else {
         print(&servers, &session.host, args.server.is_some(), screen).map_err(CommandError::from)
     };
     session.close(None, screen).await?;
     printed?;
-    let down = servers.iter().any(|server| matches!(server.state, ServerState::Failed(_) | ServerState::Starting));
-    Ok(if down { Exit::Unavailable.into() } else { Exit::Done.into() })
+    let down = servers
+        .iter()
+        .any(|server| matches!(server.state, ServerState::Failed(_) | ServerState::Starting));
+    Ok(if down {
+        Exit::Unavailable.into()
+    } else {
+        Exit::Done.into()
+    })
 }
 
-fn print(servers: &[ServerStatus], host: &Host, whole: bool, screen: &Screen) -> std::io::Result<()> {
+fn print(
+    servers: &[ServerStatus],
+    host: &Host,
+    whole: bool,
+    screen: Screen,
+) -> std::io::Result<()> {
     for server in servers {
         let name = server.name.to_string();
-        screen.data(&format!("{} {}\n", screen.ink(Label::Name, &visible::line(&name)), standing(server, screen)))?;
-        let Some(catalog) = &server.catalog else { continue };
+        screen.data(&format!(
+            "{} {}\n",
+            screen.ink(Label::Name, &visible::line(&name)),
+            standing(server, screen)
+        ))?;
+        if let ServerState::Failed(failure) = &server.state {
+            print_failure(failure, screen)?;
+        }
+        let Some(catalog) = &server.catalog else {
+            continue;
+        };
         for tool in &catalog.tools {
-            if whole { print_whole(tool, host, screen)? } else { print_line(tool, host, screen)? }
+            if whole {
+                print_whole(tool, host, screen)?;
+            } else {
+                print_line(tool, host, screen)?;
+            }
         }
         for tool in &catalog.set_aside {
-            let line = format!("  set aside: {}: {}\n", visible::line(&tool.tool), visible::line(&tool.reason));
-            screen.data(&screen.ink(Label::Warn, &line).to_string())?;
+            let line = format!(
+                "  set aside: {}: {}",
+                visible::line(&tool.tool),
+                visible::line(&tool.reason)
+            );
+            screen.data(&format!("{}\n", screen.ink(Label::Warn, &line)))?;
         }
         for problem in &catalog.problems {
-            screen.data(&screen.ink(Label::Warn, &format!("  {}\n", visible::line(problem))).to_string())?;
+            let line = format!("  {}", visible::line(problem));
+            screen.data(&format!("{}\n", screen.ink(Label::Warn, &line)))?;
         }
     }
     let toolset = host.toolset();
-    screen.data(&format!("{} tools in all, ~{} tokens per request\n", toolset.tools().len(), toolset.tokens()))
+    screen.data(&format!(
+        "{} tools in all, ~{} tokens per request\n",
+        toolset.tools().len(),
+        toolset.tokens()
+    ))
+}
+
+/// What a server that was set aside said last, and what to do.
+fn print_failure(failure: &Failure, screen: Screen) -> std::io::Result<()> {
+    let said = failure.stderr_tail.iter().rev().take(5).rev();
+    let said = said.map(|line| format!("  | {line}"));
+    let hints = failure.hints.iter().map(|hint| format!("  hint: {hint}"));
+    for line in said.chain(hints) {
+        let line = visible::line(&line);
+        screen.data(&format!("{}\n", screen.ink(Label::Dim, &line)))?;
+    }
+    Ok(())
 }
 
 /// One line about a server, behind its name.
-pub(crate) fn standing(server: &ServerStatus, screen: &Screen) -> String {
+pub(crate) fn standing(server: &ServerStatus, screen: Screen) -> String {
     match &server.state {
         ServerState::Ready(ready) => {
             let catalog = server.catalog.clone().unwrap_or_default();
@@ -76,10 +134,19 @@ pub(crate) fn standing(server: &ServerStatus, screen: &Screen) -> String {
             let took = seconds(u64::try_from(ready.took.as_millis()).unwrap_or(u64::MAX));
             let count = catalog.tools.len();
             let noun = if count == 1 { "tool" } else { "tools" };
-            format!("{count} {noun}, ~{} tokens, protocol {}, ready in {took}", catalog.tokens(), peer.protocol_version)
+            format!(
+                "{count} {noun}, ~{} tokens, protocol {}, ready in {took}",
+                catalog.tokens(),
+                peer.protocol_version
+            )
         }
         ServerState::Failed(failure) => {
-            format!("{} ({}): {}", screen.ink(Label::Bad, "set aside"), failure.stage, visible::line(&failure.error))
+            format!(
+                "{} ({}): {}",
+                screen.ink(Label::Bad, "set aside"),
+                failure.stage,
+                visible::line(&failure.error)
+            )
         }
         ServerState::Starting => screen.ink(Label::Warn, "still starting").to_string(),
         ServerState::Disabled => screen.ink(Label::Dim, "switched off").to_string(),
@@ -87,29 +154,52 @@ pub(crate) fn standing(server: &ServerStatus, screen: &Screen) -> String {
     }
 }
 
-fn print_line(tool: &CatalogTool, host: &Host, screen: &Screen) -> std::io::Result<()> {
+fn print_line(tool: &CatalogTool, host: &Host, screen: Screen) -> std::io::Result<()> {
     let decision = host.policy().decide(tool).decision;
     let first = tool.description.lines().next().unwrap_or_default();
     let about: String = visible::line(first).chars().take(80).collect();
     let decision = screen.ink(label_of(decision), decision.as_str());
-    screen.data(&format!("  {} ~{} tokens, {decision}\n", tool.name, tool.tokens))?;
-    if about.is_empty() { Ok(()) } else { screen.data(&format!("      {}\n", screen.ink(Label::Dim, &about))) }
+    screen.data(&format!(
+        "  {} ~{} tokens, {decision}\n",
+        tool.name, tool.tokens
+    ))?;
+    if about.is_empty() {
+        Ok(())
+    } else {
+        screen.data(&format!("      {}\n", screen.ink(Label::Dim, &about)))
+    }
 }
 
-fn print_whole(tool: &CatalogTool, host: &Host, screen: &Screen) -> std::io::Result<()> {
+fn print_whole(tool: &CatalogTool, host: &Host, screen: Screen) -> std::io::Result<()> {
     let verdict = host.policy().decide(tool);
-    screen.data(&format!("\n  {}\n", screen.ink(Label::Name, tool.name.as_str())))?;
+    screen.data(&format!(
+        "\n  {}\n",
+        screen.ink(Label::Name, tool.name.as_str())
+    ))?;
     let hints = hints(tool);
     let rows = [
         ("own name", visible::line(&tool.raw_name).into_owned()),
-        ("title", visible::line(tool.title.as_deref().unwrap_or("")).into_owned()),
+        (
+            "title",
+            visible::line(tool.title.as_deref().unwrap_or("")).into_owned(),
+        ),
         ("policy", verdict.to_string()),
-        ("says of itself", if hints.is_empty() { String::new() } else { hints.join(", ") }),
+        (
+            "says of itself",
+            if hints.is_empty() {
+                String::new()
+            } else {
+                hints.join(", ")
+            },
+        ),
         ("tokens", format!("~{}", tool.tokens)),
         ("digest", tool.digest.to_string()[..16].to_owned()),
     ];
     for (key, value) in rows.iter().filter(|(_, value)| !value.is_empty()) {
-        screen.data(&format!("    {} {value}\n", screen.ink(Label::Dim, &format!("{key:<14}"))))?;
+        screen.data(&format!(
+            "    {} {value}\n",
+            screen.ink(Label::Dim, &format!("{key:<14}"))
+        ))?;
     }
     for line in visible::lines(&tool.description).lines() {
         screen.data(&format!("    {line}\n"))?;
@@ -146,9 +236,16 @@ fn label_of(decision: outrigger_host::config::Decision) -> Label {
 /// A server and its tools, for programs.
 fn as_json(server: &ServerStatus, host: &Host) -> Value {
     let catalog = server.catalog.clone().unwrap_or_default();
-    let tools: Vec<_> = catalog.tools.iter().map(|tool| tool_as_json(tool, host)).collect();
-    let set_aside: Vec<_> =
-        catalog.set_aside.iter().map(|tool| json!({"tool": tool.tool, "reason": tool.reason})).collect();
+    let tools: Vec<_> = catalog
+        .tools
+        .iter()
+        .map(|tool| tool_as_json(tool, host))
+        .collect();
+    let set_aside: Vec<_> = catalog
+        .set_aside
+        .iter()
+        .map(|tool| json!({"tool": tool.tool, "reason": tool.reason}))
+        .collect();
     let mut out = state_as_json(server);
     out["tools"] = Value::from(tools);
     out["set_aside"] = Value::from(set_aside);

@@ -6,7 +6,8 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use outrigger_local::{
-    LoadError, LoadOptions, LocalModel, PullError, PullEvent, PullOptions, Store, StoreError, StoredModel,
+    LoadError, LoadOptions, LocalModel, PullError, PullEvent, PullOptions, Store, StoreError,
+    StoredModel,
 };
 use outrigger_model::Model;
 use serde_json::json;
@@ -22,24 +23,34 @@ const MEGABYTE: u64 = 1_000_000;
 pub(crate) async fn load(
     name: Option<&str>,
     threads: Option<usize>,
-    screen: &Screen,
+    screen: Screen,
 ) -> Result<Arc<dyn Model>, CommandError> {
     let store = store()?;
     let stored = fetch(&store, name.unwrap_or("default"), screen).await?;
-    let options = LoadOptions { name: Some(stored.name.clone()), threads, ..LoadOptions::default() };
+    let options = LoadOptions {
+        name: Some(stored.name.clone()),
+        threads,
+        ..LoadOptions::default()
+    };
     let began = Instant::now();
     let path = stored.path.clone();
     let loaded = tokio::task::spawn_blocking(move || LocalModel::load(&path, &options)).await;
     let model = loaded
-        .map_err(|error| CommandError::failed(format!("loading `{}` broke off: {error}", stored.name)))?
+        .map_err(|error| {
+            CommandError::failed(format!("loading `{}` broke off: {error}", stored.name))
+        })?
         .map_err(|error| unusable(&stored, &error))?;
-    let line = format!("model {} loaded in {:.1} s", model.id(), began.elapsed().as_secs_f64());
+    let line = format!(
+        "model {} loaded in {:.1} s",
+        model.id(),
+        began.elapsed().as_secs_f64()
+    );
     screen.say(screen.talk(Label::Dim, &line));
     Ok(Arc::new(model))
 }
 
 /// `outrigger model list`.
-pub(crate) fn list(as_json: bool, screen: &Screen) -> Result<(), CommandError> {
+pub(crate) fn list(as_json: bool, screen: Screen) -> Result<(), CommandError> {
     let store = store()?;
     let here = store.list().map_err(|error| of_store(&error))?;
     let is_here = |name: &str| here.iter().any(|model| model.name == name);
@@ -59,28 +70,47 @@ pub(crate) fn list(as_json: bool, screen: &Screen) -> Result<(), CommandError> {
         return screen.json(&known);
     }
     for model in &store.manifest().models {
-        let mark = if is_here(&model.name) { screen.ink(Label::Good, "here") } else { screen.ink(Label::Dim, "-   ") };
+        let mark = if is_here(&model.name) {
+            screen.ink(Label::Good, "here")
+        } else {
+            screen.ink(Label::Dim, "-   ")
+        };
         let name = screen.ink(Label::Name, &model.name);
-        screen.data(&format!("{mark} {name:<24} {:>5} MB  {}\n", model.bytes / MEGABYTE, model.licence))?;
-        let sources = model.sources.iter().map(ToString::to_string).collect::<Vec<_>>().join(", ");
+        screen.data(&format!(
+            "{mark} {name:<24} {:>5} MB  {}\n",
+            model.bytes / MEGABYTE,
+            model.licence
+        ))?;
+        let sources = model
+            .sources
+            .iter()
+            .map(ToString::to_string)
+            .collect::<Vec<_>>()
+            .join(", ");
         screen.data(&format!("     {}; from {sources}\n", model.about))?;
     }
     let unknown = |model: &&StoredModel| store.manifest().find(&model.name).is_none();
     for model in here.iter().filter(unknown) {
-        let (mark, name) = (screen.ink(Label::Good, "here"), screen.ink(Label::Name, &model.name));
-        screen.data(&format!("{mark} {name:<24} {:>5} MB\n", model.bytes / MEGABYTE))?;
+        let (mark, name) = (
+            screen.ink(Label::Good, "here"),
+            screen.ink(Label::Name, &model.name),
+        );
+        screen.data(&format!(
+            "{mark} {name:<24} {:>5} MB\n",
+            model.bytes / MEGABYTE
+        ))?;
     }
     Ok(())
 }
 
 /// `outrigger model pull`.
-pub(crate) async fn pull(name: &str, screen: &Screen) -> Result<(), CommandError> {
+pub(crate) async fn pull(name: &str, screen: Screen) -> Result<(), CommandError> {
     let stored = fetch(&store()?, name, screen).await?;
     Ok(screen.data(&format!("{}\n", stored.path.display()))?)
 }
 
 /// `outrigger model rm`.
-pub(crate) fn remove(name: &str, screen: &Screen) -> Result<(), CommandError> {
+pub(crate) fn remove(name: &str, screen: Screen) -> Result<(), CommandError> {
     let freed = store()?.remove(name).map_err(|error| of_store(&error))?;
     screen.say(format_args!("removed `{name}`, {} MB", freed / MEGABYTE));
     Ok(())
@@ -90,7 +120,7 @@ fn store() -> Result<Store, CommandError> {
     Ok(Store::new(surroundings::weights()?))
 }
 
-async fn fetch(store: &Store, name: &str, screen: &Screen) -> Result<StoredModel, CommandError> {
+async fn fetch(store: &Store, name: &str, screen: Screen) -> Result<StoredModel, CommandError> {
     let mut options = PullOptions::default();
     if let Some(hub) = surroundings::set("HF_ENDPOINT") {
         hub.trim_end_matches('/').clone_into(&mut options.hub);
@@ -98,8 +128,10 @@ async fn fetch(store: &Store, name: &str, screen: &Screen) -> Result<StoredModel
     if let Some(python) = surroundings::set("OUTRIGGER_PYTHON") {
         options.python = PathBuf::from(python);
     }
-    let mut told = Told::new(*screen);
-    let pulled = store.pull(name, &options, &mut |event| told.tell(&event)).await;
+    let mut told = Told::new(screen);
+    let pulled = store
+        .pull(name, &options, &mut |event| told.tell(&event))
+        .await;
     pulled.map_err(|error| match error {
         PullError::Store(error) => of_store(&error),
         PullError::Disk(error) => CommandError::failed(error.to_string()),
@@ -120,7 +152,10 @@ fn of_store(error: &StoreError) -> CommandError {
 
 fn unusable(stored: &StoredModel, error: &LoadError) -> CommandError {
     let error = format!("the model `{}` cannot be used: {error}", stored.name);
-    CommandError::failed(error).hint(format!("`outrigger model rm {}` and fetch it again", stored.name))
+    CommandError::failed(error).hint(format!(
+        "`outrigger model rm {}` and fetch it again",
+        stored.name
+    ))
 }
 
 /// What happens during a pull, on stderr: on a terminal a line that counts, elsewhere a line for each
@@ -135,7 +170,13 @@ struct Told {
 
 impl Told {
     fn new(screen: Screen) -> Self {
-        Self { screen, live: std::io::stderr().is_terminal(), last: None, tenth: 0, open: false }
+        Self {
+            screen,
+            live: std::io::stderr().is_terminal(),
+            last: None,
+            tenth: 0,
+            open: false,
+        }
     }
 
     fn tell(&mut self, event: &PullEvent) {
@@ -147,19 +188,24 @@ impl Told {
         }
         match event {
             PullEvent::Waiting { model } => {
-                self.screen.say(format_args!("another process fetches `{model}`; waiting for it"));
+                self.screen.say(format_args!(
+                    "another process fetches `{model}`; waiting for it"
+                ));
             }
             PullEvent::Trying { model, source } => {
                 self.tenth = 0;
-                self.screen.say(format_args!("fetching `{model}` from {source}"));
+                self.screen
+                    .say(format_args!("fetching `{model}` from {source}"));
             }
             PullEvent::Verifying => self.screen.say("verifying"),
             PullEvent::SourceFailed { source, reason } => {
                 let word = self.screen.talk(Label::Warn, "failed");
-                self.screen.say(format_args!("{source} {word}: {}", visible::lines(reason)));
+                self.screen
+                    .say(format_args!("{source} {word}: {}", visible::lines(reason)));
             }
             PullEvent::Done { model, path } => {
-                self.screen.say(format_args!("`{model}` is in {}", path.display()));
+                self.screen
+                    .say(format_args!("`{model}` is in {}", path.display()));
             }
             PullEvent::Progress { .. } => {}
         }
@@ -167,9 +213,13 @@ impl Told {
 
     fn progress(&mut self, done: u64, total: Option<u64>) {
         let megabytes = done / MEGABYTE;
-        let of = total.map(|total| format!(" of {}", total / MEGABYTE)).unwrap_or_default();
+        let of = total
+            .map(|total| format!(" of {}", total / MEGABYTE))
+            .unwrap_or_default();
         if self.live {
-            let due = self.last.is_none_or(|last| last.elapsed() > Duration::from_millis(200));
+            let due = self
+                .last
+                .is_none_or(|last| last.elapsed() > Duration::from_millis(200));
             if due || Some(done) == total {
                 self.last = Some(Instant::now());
                 self.open = true;

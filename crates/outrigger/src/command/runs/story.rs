@@ -1,0 +1,168 @@
+//! A run told line by line. Events that another line tells as well have none of their own.
+
+use outrigger_journal::{CallLine, DecidedBy, Event};
+
+use crate::display::seconds;
+
+/// What a person reads of an event.
+pub(super) fn told(event: &Event, calls: &[CallLine]) -> Option<String> {
+    of_server(event)
+        .or_else(|| of_turn(event))
+        .or_else(|| of_call(event, calls))
+        .or_else(|| of_run(event))
+}
+
+fn of_server(event: &Event) -> Option<String> {
+    Some(match event {
+        Event::ServerReady {
+            server,
+            tools,
+            tokens,
+            took_ms,
+            era,
+            protocol_version,
+        } => format!(
+            "server {server}: {tools} tools, ~{tokens} tokens, {era} {protocol_version}, {}",
+            seconds(*took_ms)
+        ),
+        Event::ServerFailed {
+            server,
+            stage,
+            error,
+            ..
+        } => format!("server {server}: failed at {stage}: {error}"),
+        Event::ServerEnded { server, reason } => format!("server {server}: ended: {reason}"),
+        Event::ToolSetAside {
+            server,
+            tool,
+            reason,
+        } => {
+            format!("server {server}: tool `{tool}` set aside: {reason}")
+        }
+        _ => return None,
+    })
+}
+
+fn of_turn(event: &Event) -> Option<String> {
+    Some(match event {
+        Event::TurnStarted {
+            turn,
+            tools,
+            tokens,
+            ..
+        } => format!("turn {turn}: {tools} tools, ~{tokens} tokens"),
+        Event::ModelRetry {
+            turn,
+            attempt,
+            reason,
+            ..
+        } => format!("turn {turn}: attempt {attempt} after: {reason}"),
+        Event::ModelAnswered {
+            turn,
+            usage,
+            calls,
+            took_ms,
+            text,
+        } => {
+            let said = if text.is_empty() {
+                String::new()
+            } else {
+                format!("\n{}", indented(text))
+            };
+            format!(
+                "turn {turn}: {calls} calls asked for, {} in ({} cached), {} out, {}{said}",
+                usage.input,
+                usage.cached,
+                usage.output,
+                seconds(*took_ms)
+            )
+        }
+        _ => return None,
+    })
+}
+
+fn of_call(event: &Event, calls: &[CallLine]) -> Option<String> {
+    Some(match event {
+        Event::CallProposed {
+            call,
+            tool,
+            arguments,
+            ..
+        } => {
+            let sent = calls
+                .iter()
+                .find(|line| line.call == *call)
+                .map_or(arguments, |line| &line.arguments);
+            format!("call {call}: {tool} {sent}")
+        }
+        Event::CallDecided {
+            call,
+            allowed,
+            rule,
+            by,
+            reason,
+        } => {
+            let word = if *allowed { "allowed" } else { "not allowed" };
+            format!(
+                "call {call}: {word} by {} ({rule}){}",
+                who(*by),
+                because(reason.as_deref())
+            )
+        }
+        Event::CallEnded {
+            call,
+            outcome,
+            summary,
+            took_ms,
+            tokens,
+            ..
+        } => {
+            format!(
+                "call {call}: {} in {}, ~{tokens} tokens: {summary}",
+                outcome.as_str(),
+                seconds(*took_ms)
+            )
+        }
+        Event::LateAnswer {
+            call,
+            outcome,
+            summary,
+            ..
+        } => {
+            format!("call {call}: late answer: {}: {summary}", outcome.as_str())
+        }
+        _ => return None,
+    })
+}
+
+fn of_run(event: &Event) -> Option<String> {
+    match event {
+        Event::RunEnded { status, reason, .. } => Some(format!(
+            "ended: {}{}",
+            status.as_str(),
+            because(reason.as_deref())
+        )),
+        _ => None,
+    }
+}
+
+fn because(reason: Option<&str>) -> String {
+    reason
+        .map(|reason| format!(": {reason}"))
+        .unwrap_or_default()
+}
+
+fn who(by: DecidedBy) -> &'static str {
+    match by {
+        DecidedBy::Policy => "policy",
+        DecidedBy::Person => "a person",
+        DecidedBy::Nobody => "nobody: nobody was there to answer",
+    }
+}
+
+fn indented(text: &str) -> String {
+    text.lines()
+        .map(|line| format!("    {line}"))
+        .collect::<Vec<_>>()
+        .join("\n")
+}
