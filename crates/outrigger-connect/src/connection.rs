@@ -195,18 +195,14 @@ impl Connection {
     }
 }
 
+/// Standard error has at least half of the room, and all that the rest leaves.
 pub(crate) fn log_tail(link: &dyn Link, rpc: &Rpc, lines: usize) -> Vec<String> {
-    let mut tail = rpc.log().tail(lines);
-    let stderr = link.stderr_tail(lines);
-    let room = lines
-        - stderr
-            .len()
-            .min(lines / 2 + lines % 2)
-            .max(lines.saturating_sub(tail.len()).min(stderr.len()));
-    tail.drain(..tail.len().saturating_sub(room));
-    let rest = lines - tail.len();
-    tail.extend_from_slice(&stderr[stderr.len().saturating_sub(rest)..]);
-    tail
+    let said = rpc.log().tail(lines);
+    let half = lines.div_ceil(2);
+    let stderr = link.stderr_tail(half.max(lines.saturating_sub(said.len())));
+    let room = lines.saturating_sub(stderr.len());
+    let kept = said.len().saturating_sub(room);
+    said.into_iter().skip(kept).chain(stderr).collect()
 }
 
 impl Inner {

@@ -17,7 +17,7 @@ use crate::frame::{FrameEvent, FrameReader};
 use crate::rpc::Failure;
 
 /// Bytes asked of a read at a time.
-const CHUNK: usize = 64 * 1024;
+const CHUNK: usize = 32 * 1024;
 
 /// Set once the other side is known to frame with `Content-Length`; the writer then does too.
 pub(super) type HeaderFraming = Arc<AtomicBool>;

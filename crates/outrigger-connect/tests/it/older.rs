@@ -3,7 +3,7 @@
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use outrigger_connect::{CallError, ConnectErrorKind, HttpSpec, TransportSpec};
+use outrigger_connect::{CallError, CallOptions, ConnectErrorKind, HttpSpec, TransportSpec};
 use serde_json::json;
 use tokio::sync::mpsc;
 
@@ -58,7 +58,7 @@ async fn a_server_of_2024_is_found_behind_a_refusal() {
     assert_eq!(call(&connection).await.unwrap().get(), "\"done\"");
     assert_eq!(web.last("tools/call").header("x-key"), Some("k-123"));
     let failed = connection
-        .call_tool("end", &raw("{}"), Default::default())
+        .call_tool("end", &raw("{}"), CallOptions::default())
         .await
         .unwrap_err();
     assert!(matches!(failed, CallError::Closed(_)), "{failed}");

@@ -188,10 +188,11 @@ impl Shared {
             self.asked.lock().unwrap().push(asked.clone());
             let stays = match (self.script)(&asked) {
                 Reply::Full(status, headers, body) => {
-                    let headers: String = headers
+                    let lines: Vec<String> = headers
                         .iter()
                         .map(|(name, value)| format!("{name}: {value}\r\n"))
                         .collect();
+                    let headers = lines.concat();
                     let head = format!(
                         "HTTP/1.1 {status} X\r\n{headers}Content-Length: {}\r\n\r\n",
                         body.len()

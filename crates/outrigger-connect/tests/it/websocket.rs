@@ -23,7 +23,7 @@ async fn serve(
     let url = format!("ws://{}/mcp", listener.local_addr().unwrap())
         .parse()
         .unwrap();
-    let (heard, hears) = mpsc::unbounded_channel();
+    let (tell, told) = mpsc::unbounded_channel();
     let mut serving = JoinSet::new();
     serving.spawn(async move {
         while let Ok((stream, _)) = listener.accept().await {
@@ -32,7 +32,7 @@ async fn serve(
                 continue;
             };
             while let Some(Ok(message)) = socket.next().await {
-                let _ = heard.send(message.clone());
+                let _ = tell.send(message.clone());
                 let Message::Text(text) = message else {
                     continue;
                 };
@@ -56,7 +56,7 @@ async fn serve(
             url,
             headers: vec![],
         })),
-        hears,
+        told,
     )
 }
 
@@ -73,14 +73,14 @@ async fn connected(spec: &ServerSpec) -> Connection {
 
 #[tokio::test]
 async fn a_socket_carries_calls_and_pongs_and_is_closed_in_order() {
-    let (_serving, spec, mut hears) = serve(answer).await;
+    let (_serving, spec, mut told) = serve(answer).await;
     let connection = connected(&spec).await;
     call(&connection).await.unwrap();
     call(&connection).await.unwrap();
     let report = connection.close().await;
     assert!(report.took < Duration::from_secs(1), "{report:?}");
     let mut kinds = Vec::new();
-    while let Some(message) = hears.recv().await {
+    while let Some(message) = told.recv().await {
         let last = message.is_close();
         kinds.push(message);
         if last {
@@ -92,7 +92,7 @@ async fn a_socket_carries_calls_and_pongs_and_is_closed_in_order() {
 
 #[tokio::test]
 async fn the_end_of_the_socket_ends_its_calls() {
-    let (_serving, spec, _hears) = serve(|_| vec![Message::Close(None)]).await;
+    let (_serving, spec, _told) = serve(|_| vec![Message::Close(None)]).await;
     let connection = connected(&spec).await;
     let failed = call(&connection).await.unwrap_err();
     assert!(
@@ -107,7 +107,7 @@ async fn the_end_of_the_socket_ends_its_calls() {
 
 #[tokio::test]
 async fn messages_are_bounded() {
-    let (_serving, mut spec, _hears) = serve(|_| vec![Message::text("x".repeat(300_000))]).await;
+    let (_serving, mut spec, _told) = serve(|_| vec![Message::text("x".repeat(300_000))]).await;
     spec.limits.frame_bytes = 100_000;
     let connection = connected(&spec).await;
     let failed = call(&connection).await.unwrap_err();

@@ -3,7 +3,6 @@
 //! Promises: the first byte leaves only if nobody has withdrawn the message, and the length is known
 //! before. A request whose head went out without its body has not been made.
 
-use std::convert::Infallible;
 use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context, Poll};
@@ -56,11 +55,5 @@ impl Body for TicketBody {
 
     fn size_hint(&self) -> SizeHint {
         SizeHint::with_exact(self.bytes.as_ref().map_or(0, |bytes| bytes.len() as u64))
-    }
-}
-
-impl From<Infallible> for Withdrawn {
-    fn from(never: Infallible) -> Self {
-        match never {}
     }
 }

@@ -15,6 +15,7 @@ use super::answer;
 use super::client::deepest;
 use super::mirror;
 use super::wire::{LAST_EVENT, Load, SESSION, Wire};
+use crate::CallError;
 use crate::frame::{SseEvent, SseItem, SseReader, Unusable, check};
 use crate::link::{Head, LinkEvent, Outgoing, Purpose, Ticket};
 use crate::rpc::Failure;
@@ -81,10 +82,12 @@ async fn post_aside(wire: &Wire, method: Option<&'static str>, body: &Bytes, tic
                 answer.status()
             )));
         }
-        Err(failure) => wire.inbox.receive(LinkEvent::Noise(format!(
-            "{} was lost: {failure:?}",
-            method.unwrap_or("a reply")
-        ))),
+        Err(failure) => {
+            let what = method.unwrap_or("an answer of ours");
+            let why = CallError::from(failure);
+            wire.inbox
+                .receive(LinkEvent::Noise(format!("{what} was lost: {why}")));
+        }
     }
 }
 
