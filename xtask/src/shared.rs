@@ -1,16 +1,59 @@
 //! The suites over the shared cases: fake servers with faults from real bug reports, odd
 //! configuration files, and real tool catalogs. They are read from where they are.
 
-use std::path::PathBuf;
+use std::ffi::OsString;
+use std::fs;
+use std::path::{Path, PathBuf};
 
-use crate::steps::{cargo, root, run};
+use crate::steps::{built, root, run, test_words};
+
+/// How many of the cases that any client can be judged on must pass. It only ever rises.
+const FLOOR: usize = 96;
 
 pub(crate) fn all() -> Result<(), String> {
     let shared = folder()?;
-    cargo(&["build", "--package", "outrigger-testkit", "--package", "outrigger", "--bins"])?;
-    let binary = |name: &str| root().join("target/debug").join(name).into_os_string();
-    run(binary("corpus-check"), &[shared.join("corpus/tools-list")])?;
-    run(binary("config-cases"), &[shared.join("cases").into_os_string(), binary("outrigger")])
+    // With the words of the tests, so that nothing is built in yet another way.
+    crate::steps::cargo(&[test_words().as_slice(), &["--no-run"]].concat())?;
+    let lists = shared.join("corpus/tools-list");
+    let annotated = shared.join("corpus/retrieval/livemcpbench/tools.jsonl");
+    run(built("corpus-check"), &[lists, annotated])?;
+    let cases = shared.join("cases");
+    run(
+        built("config-cases"),
+        &[cases.clone(), built("outrigger").into()],
+    )?;
+    faults(&cases)
+}
+
+/// Each fake server against the real connection.
+fn faults(cases: &Path) -> Result<(), String> {
+    let out = root().join("target/shared-cases.jsonl");
+    let words: [OsString; 5] = [
+        cases.join("tools/run_suite.py").into(),
+        "--driver".into(),
+        built("case-driver"),
+        "--out".into(),
+        out.clone().into(),
+    ];
+    run("python3", &words)?;
+    let results = fs::read_to_string(&out)
+        .map_err(|error| format!("`{}` cannot be read: {error}", out.display()))?;
+    let of_clients = || {
+        results
+            .lines()
+            .filter(|line| line.contains(r#""level": "client""#))
+    };
+    let passed = of_clients()
+        .filter(|line| line.contains(r#""verdict": "ok""#))
+        .count();
+    if passed < FLOOR {
+        let all = of_clients().count();
+        return Err(format!(
+            "{passed} of {all} cases for clients pass, and {FLOOR} have to; `{}` says why",
+            out.display()
+        ));
+    }
+    Ok(())
 }
 
 fn folder() -> Result<PathBuf, String> {
@@ -19,5 +62,8 @@ fn folder() -> Result<PathBuf, String> {
     if folder.join("cases/README.md").is_file() {
         return Ok(folder);
     }
-    Err(format!("the shared cases are not at `{}`; OUTRIGGER_SHARED says where they are", folder.display()))
+    Err(format!(
+        "the shared cases are not at `{}`; OUTRIGGER_SHARED says where they are",
+        folder.display()
+    ))
 }

@@ -1,6 +1,11 @@
 //! The house rules that can be counted. There is no list of exceptions.
 
-#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "tests")]
+#![allow(
+    clippy::unwrap_used,
+    clippy::expect_used,
+    clippy::panic,
+    reason = "tests"
+)]
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -15,8 +20,14 @@ const ARROWS: [(&str, &[&str]); 10] = [
     ("outrigger-model", &[]),
     ("outrigger-servers", &[]),
     ("outrigger-connect", &["outrigger-sandbox"]),
-    ("outrigger-host", &["outrigger-connect", "outrigger-journal"]),
-    ("outrigger-agent", &["outrigger-host", "outrigger-journal", "outrigger-model"]),
+    (
+        "outrigger-host",
+        &["outrigger-connect", "outrigger-journal"],
+    ),
+    (
+        "outrigger-agent",
+        &["outrigger-host", "outrigger-journal", "outrigger-model"],
+    ),
     ("outrigger-local", &["outrigger-model"]),
     (
         "outrigger",
@@ -31,11 +42,22 @@ const ARROWS: [(&str, &[&str]); 10] = [
             "outrigger-servers",
         ],
     ),
-    ("outrigger-testkit", &["outrigger-connect", "outrigger-host", "outrigger-journal", "outrigger-sandbox"]),
+    (
+        "outrigger-testkit",
+        &[
+            "outrigger-connect",
+            "outrigger-host",
+            "outrigger-journal",
+            "outrigger-sandbox",
+        ],
+    ),
 ];
 
 fn root() -> PathBuf {
-    Path::new(env!("CARGO_MANIFEST_DIR")).parent().unwrap().to_path_buf()
+    Path::new(env!("CARGO_MANIFEST_DIR"))
+        .parent()
+        .unwrap()
+        .to_path_buf()
 }
 
 fn sources() -> Vec<PathBuf> {
@@ -70,38 +92,69 @@ fn no_file_is_too_long() {
 fn every_file_opens_with_what_it_promises() {
     let silent: Vec<_> = sources()
         .into_iter()
-        .filter(|path| !fs::read_to_string(path).unwrap().trim_start().starts_with("//!"))
+        .filter(|path| {
+            !fs::read_to_string(path)
+                .unwrap()
+                .trim_start()
+                .starts_with("//!")
+        })
         .collect();
     assert!(silent.is_empty(), "no `//!` at the top: {silent:?}");
 }
 
 #[test]
 fn no_module_hides_behind_mod_rs_and_none_is_a_drawer() {
-    let banned = ["mod.rs", "util.rs", "utils.rs", "helper.rs", "helpers.rs", "common.rs", "misc.rs", "types.rs"];
-    let bad: Vec<_> =
-        sources().into_iter().filter(|path| banned.contains(&path.file_name().unwrap().to_str().unwrap())).collect();
+    let banned = [
+        "mod.rs",
+        "util.rs",
+        "utils.rs",
+        "helper.rs",
+        "helpers.rs",
+        "common.rs",
+        "misc.rs",
+        "types.rs",
+    ];
+    let bad: Vec<_> = sources()
+        .into_iter()
+        .filter(|path| banned.contains(&path.file_name().unwrap().to_str().unwrap()))
+        .collect();
     assert!(bad.is_empty(), "{bad:?}");
 }
 
 /// The dependencies that a crate ships with.
 fn dependencies(folder: &Path) -> (String, Vec<String>) {
-    let manifest: toml::Table = fs::read_to_string(folder.join("Cargo.toml")).unwrap().parse().unwrap();
+    let manifest: toml::Table = fs::read_to_string(folder.join("Cargo.toml"))
+        .unwrap()
+        .parse()
+        .unwrap();
     let name = manifest["package"]["name"].as_str().unwrap().to_owned();
-    let table = manifest.get("dependencies").and_then(|table| table.as_table()).cloned().unwrap_or_default();
+    let table = manifest
+        .get("dependencies")
+        .and_then(|table| table.as_table())
+        .cloned()
+        .unwrap_or_default();
     (name, table.keys().cloned().collect())
 }
 
 fn crates() -> BTreeMap<String, Vec<String>> {
-    fs::read_dir(root().join("crates")).unwrap().map(|entry| dependencies(&entry.unwrap().path())).collect()
+    fs::read_dir(root().join("crates"))
+        .unwrap()
+        .map(|entry| dependencies(&entry.unwrap().path()))
+        .collect()
 }
 
 #[test]
 fn arrows_point_one_way() {
     let allowed: BTreeMap<_, _> = ARROWS.into_iter().collect();
     for (name, uses) in crates() {
-        let may = allowed.get(name.as_str()).unwrap_or_else(|| panic!("`{name}` has no place in the arrows"));
+        let may = allowed
+            .get(name.as_str())
+            .unwrap_or_else(|| panic!("`{name}` has no place in the arrows"));
         for used in uses.iter().filter(|used| used.starts_with("outrigger")) {
-            assert!(may.contains(&used.as_str()), "`{name}` must not use `{used}`");
+            assert!(
+                may.contains(&used.as_str()),
+                "`{name}` must not use `{used}`"
+            );
         }
     }
 }
@@ -110,7 +163,10 @@ fn arrows_point_one_way() {
 fn the_sdk_stays_in_its_room() {
     for (name, uses) in crates() {
         let may = name == "outrigger-servers";
-        assert!(may || !uses.contains(&"rmcp".to_owned()), "`{name}` must not use `rmcp`");
+        assert!(
+            may || !uses.contains(&"rmcp".to_owned()),
+            "`{name}` must not use `rmcp`"
+        );
     }
 }
 
@@ -118,7 +174,9 @@ fn the_sdk_stays_in_its_room() {
 fn nothing_listens_but_the_gateway_and_tests() {
     for path in sources() {
         let shown = path.display().to_string();
-        let tests = shown.contains("/tests/") || shown.contains("outrigger-testkit") || shown.contains("/benches/");
+        let tests = shown.contains("/tests/")
+            || shown.contains("outrigger-testkit")
+            || shown.contains("/benches/");
         let test_module = shown.ends_with("tests.rs") || shown.contains("xtask");
         if tests || test_module {
             continue;
@@ -133,6 +191,9 @@ fn nothing_listens_but_the_gateway_and_tests() {
 fn the_short_documents_are_short() {
     for (name, lines) in [("ARCHITECTURE.md", 250), ("CONTRIBUTING.md", 120)] {
         let text = fs::read_to_string(root().join(name)).unwrap();
-        assert!(text.lines().count() <= lines, "{name} has more than {lines} lines");
+        assert!(
+            text.lines().count() <= lines,
+            "{name} has more than {lines} lines"
+        );
     }
 }
