@@ -250,8 +250,8 @@ impl Life {
         match ended {
             None => drop(self.state.send_replace(ServerState::Stopped)),
             Some(reason) => {
-                let failure = Failure::ended(&reason, connection.log_tail(20))
-                    .without(&self.launch.redactor);
+                let failure =
+                    Failure::ended(&reason, connection.log_tail(20)).without(&self.launch.redactor);
                 self.launch.run.record(Event::ServerEnded {
                     server: self.spec.name.to_string(),
                     reason,
@@ -365,7 +365,12 @@ async fn why_ended(ended: &mut watch::Receiver<Option<String>>) -> String {
     }
 }
 
-fn fail(server: &ServerName, failure: Failure, launch: &Launch, state: &watch::Sender<ServerState>) {
+fn fail(
+    server: &ServerName,
+    failure: Failure,
+    launch: &Launch,
+    state: &watch::Sender<ServerState>,
+) {
     let failure = failure.without(&launch.redactor);
     launch.run.record(Event::ServerFailed {
         server: server.to_string(),

@@ -262,7 +262,9 @@ fn verdict(report: &CallReport, interrupted: bool) -> Result<ExitCode, CommandEr
     };
     let error = CommandError::new(exit, &report.summary);
     Err(match &report.outcome {
-        CallOutcome::Unknown(_) => error.hint("it may have taken effect; look before you repeat it"),
+        CallOutcome::Unknown(_) => {
+            error.hint("it may have taken effect; look before you repeat it")
+        }
         CallOutcome::Violated(_) => {
             error.hint("it may have taken effect; the journal has the answer as it came")
         }

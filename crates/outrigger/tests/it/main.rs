@@ -1,0 +1,29 @@
+//! The program from outside: the built binary, real and scripted servers, a scripted model over real
+//! HTTP. What a person or a script sees is what is asserted: output, exit code, journal.
+
+#![cfg(unix)]
+#![allow(
+    clippy::unwrap_used,
+    clippy::expect_used,
+    clippy::panic,
+    clippy::disallowed_methods,
+    reason = "tests start programs, and may fail"
+)]
+
+mod bad_calls;
+mod bad_config;
+mod bad_journal;
+mod bad_models;
+mod bad_servers;
+mod interrupt;
+mod layers;
+mod limits;
+mod model;
+mod place;
+mod real;
+mod refusal;
+mod release;
+mod scripted;
+mod secrets;
+mod servers;
+mod terminal;

@@ -1,0 +1,204 @@
+//! A person at a terminal: asked before a call runs, shown what is really sent, heard when saying no.
+
+use outrigger_testkit::provider_server::Turn;
+use rexpect::process::WaitStatus;
+use rexpect::session::{PtySession, spawn_command};
+use serde_json::{Value, json};
+
+use crate::model::Model;
+use crate::place::{Place, until};
+use crate::scripted::{Log, lab};
+
+const PROMPT: &str = "Run it? [y]es, yes for this [s]ession, [n]o (or say why not): ";
+
+/// The program at a terminal of its own.
+fn at_terminal(place: &Place, words: &[&str]) -> PtySession {
+    let mut command = place.command(words);
+    command.env("NO_COLOR", "1");
+    spawn_command(command, Some(60_000)).unwrap()
+}
+
+#[track_caller]
+fn code(mut session: PtySession) -> (i32, String) {
+    let rest = session.exp_eof().unwrap();
+    match session.process_mut().wait().unwrap() {
+        WaitStatus::Exited(_, code) => (code, rest),
+        other => panic!("{other:?}: {rest}"),
+    }
+}
+
+/// A question whose model makes these calls, a turn each, and then says goodbye.
+fn asking(calls: Vec<(&'static str, Value)>) -> (Place, Log, Model, PtySession) {
+    let (place, log) = lab();
+    let turns = calls.into_iter().map(|call| Turn::calls([call]));
+    let model = Model::turns(turns.chain([Turn::text("That is all.")]));
+    model.serves(&place);
+    let session = at_terminal(&place, &["ask", "Do it"]);
+    (place, log, model, session)
+}
+
+#[test]
+fn yes_is_for_one_call_and_session_for_all_of_that_tool() {
+    let repeat = |text: &str| ("mcp__lab__repeat", json!({ "text": text }));
+    let calls = vec![
+        repeat("one"),
+        repeat("two"),
+        repeat("three"),
+        ("mcp__lab__keep", json!({})),
+    ];
+    let (place, log, _model, mut session) = asking(calls);
+    session.exp_string("A call needs your approval:").unwrap();
+    session
+        .exp_string("mcp__lab__repeat (`repeat` of the server `lab`)")
+        .unwrap();
+    session.exp_string("{\"text\":\"one\"}").unwrap();
+    session.exp_string("the default of the policy").unwrap();
+    session.exp_string(PROMPT).unwrap();
+    session.send_line("y").unwrap();
+    session.exp_string("{\"text\":\"two\"}").unwrap();
+    session.exp_string(PROMPT).unwrap();
+    session.send_line("s").unwrap();
+    // `three` is not asked about; another tool is.
+    let between = session.exp_string("mcp__lab__keep (`keep`").unwrap();
+    assert_eq!(between.matches(PROMPT).count(), 0, "{between}");
+    session.exp_string(PROMPT).unwrap();
+    session.send_line("n").unwrap();
+    let (code, rest) = code(session);
+    assert_eq!(code, 0, "{rest}");
+    assert!(rest.contains("That is all."), "{rest}");
+    let texts: Vec<_> = log
+        .of("tools/call")
+        .iter()
+        .map(|call| call["params"]["arguments"]["text"].clone())
+        .collect();
+    assert_eq!(texts, ["one", "two", "three"]);
+    let run = place.last_run();
+    assert!(
+        run.contains("call 1: allowed by a person")
+            && run.contains("call 4: not allowed by a person"),
+        "{run}"
+    );
+    place.assert_nothing_runs();
+}
+
+#[test]
+fn the_reason_of_a_no_reaches_the_model() {
+    let (place, log, model, mut session) =
+        asking(vec![("mcp__lab__keep", json!({ "where": "/etc" }))]);
+    session.exp_string(PROMPT).unwrap();
+    session
+        .send_line("not into /etc, use the project folder")
+        .unwrap();
+    let (code, rest) = code(session);
+    assert_eq!(code, 0, "{rest}");
+    assert_eq!(log.of("tools/call").len(), 0);
+    insta::assert_snapshot!(model.last_results().join("\n"), @"Not called: the user declined: not into /etc, use the project folder");
+    assert!(
+        place
+            .last_run()
+            .contains("not allowed by a person (the default of the policy): not into /etc, use"),
+        "{}",
+        place.last_run()
+    );
+}
+
+#[test]
+fn arguments_are_shown_as_they_are_and_cannot_paint() {
+    let text = "\u{1b}[2K\u{1b}[1A\rharmless\u{202e}gnp.exe\u{200b}\u{9b}31m\u{7}";
+    let (_place, log, _model, mut session) =
+        asking(vec![("mcp__lab__repeat", json!({ "text": text }))]);
+    session.exp_string("arguments").unwrap();
+    let shown = session.exp_string(PROMPT).unwrap();
+    assert!(
+        shown.contains("harmless\\u{202e}gnp.exe\\u{200b}"),
+        "{shown:?}"
+    );
+    assert!(
+        !shown.contains(['\u{1b}', '\u{202e}', '\u{200b}', '\u{9b}', '\u{7}']),
+        "{shown:?}"
+    );
+    session.send_line("y").unwrap();
+    let (_, rest) = code(session);
+    assert!(
+        !rest.contains(['\u{1b}', '\u{202e}', '\u{200b}', '\u{9b}', '\u{7}']),
+        "{rest:?}"
+    );
+    assert_eq!(
+        log.of("tools/call")[0]["params"]["arguments"]["text"],
+        text,
+        "what is sent is what was written"
+    );
+}
+
+#[test]
+fn the_answer_of_a_model_cannot_paint_either() {
+    let (place, _log) = lab();
+    let model = Model::turns([Turn::text("fine\u{1b}]0;owned\u{7}\u{202e}evil")]);
+    model.serves(&place);
+    let (code, shown) = code(at_terminal(&place, &["ask", "Paint"]));
+    assert_eq!(code, 0, "{shown}");
+    assert!(
+        shown.contains("fine\\u{1b}]0;owned\\u{7}\\u{202e}evil"),
+        "{shown:?}"
+    );
+    assert!(
+        !shown.contains(['\u{1b}', '\u{7}', '\u{202e}']),
+        "{shown:?}"
+    );
+}
+
+#[test]
+fn an_empty_line_is_no_answer_and_the_end_of_input_is_nobody() {
+    let (_place, log, model, mut session) = asking(vec![("mcp__lab__keep", json!({}))]);
+    session.exp_string(PROMPT).unwrap();
+    session.send_line("").unwrap();
+    session.exp_string(PROMPT).unwrap();
+    session.send_control('d').unwrap();
+    let (code, rest) = code(session);
+    assert_eq!(code, 3, "{rest}");
+    assert!(
+        model.last_results()[0].contains("nobody is there"),
+        "{:?}",
+        model.last_results()
+    );
+    assert_eq!(log.of("tools/call").len(), 0);
+}
+
+#[test]
+fn control_c_during_a_call_tells_the_server() {
+    let (place, log, _model, mut session) = asking(vec![("mcp__lab__wait", json!({}))]);
+    session.exp_string(PROMPT).unwrap();
+    session.send_line("y").unwrap();
+    until("the call reaches the server", || {
+        !log.of("tools/call").is_empty()
+    });
+    session.send_control('c').unwrap();
+    let (code, rest) = code(session);
+    assert_eq!(code, 130, "{rest}");
+    assert!(rest.contains("error: interrupted"), "{rest}");
+    let cancelled = log.of("notifications/cancelled");
+    assert_eq!(
+        cancelled[0]["params"]["requestId"],
+        log.of("tools/call")[0]["id"]
+    );
+    let run = place.last_run();
+    assert!(run.contains("call 1: unknown"), "{run}");
+    assert!(run.contains("ended: interrupted"), "{run}");
+    place.assert_nothing_runs();
+}
+
+#[test]
+fn control_c_at_the_question_sends_nothing() {
+    let (place, log, _model, mut session) = asking(vec![("mcp__lab__keep", json!({}))]);
+    session.exp_string(PROMPT).unwrap();
+    session.send_control('c').unwrap();
+    let (code, rest) = code(session);
+    assert_eq!(code, 130, "{rest}");
+    assert_eq!(log.of("tools/call").len(), 0);
+    assert!(
+        place.last_run().contains("call 1: rejected"),
+        "{}",
+        place.last_run()
+    );
+    place.assert_nothing_runs();
+}
