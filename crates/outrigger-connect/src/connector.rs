@@ -147,12 +147,14 @@ impl<'a> Attempt<'a> {
             Err(Trouble::Handshake(HandshakeError::EndedOnProbe(Failure::Closed(_))))
                 if protocol == Protocol::Auto =>
             {
+                tracing::debug!(server = %self.spec.name, "ended on the probe; starting it again without");
                 self.clean_up().await;
                 self.again = true;
                 self.open(Way::Configured)?;
                 self.agree(Protocol::Legacy).await
             }
             Err(Trouble::Handshake(error)) if self.may_be_older(error) => {
+                tracing::debug!(server = %self.spec.name, "refused; trying HTTP+SSE");
                 self.clean_up().await;
                 self.open(Way::Events)?;
                 match self.agree(Protocol::Legacy).await {
@@ -256,6 +258,8 @@ impl<'a> Attempt<'a> {
     fn connection(mut self, peer: Peer) -> Option<Connection> {
         let Open { link, rpc } = self.open.take()?;
         self.timings.handshake = self.begun.elapsed().saturating_sub(self.timings.start);
+        let Timings { start, handshake } = self.timings;
+        tracing::debug!(server = %self.spec.name, agreed = ?peer.agreed, ?start, ?handshake, "connected");
         let peer = PeerInfo {
             era: peer.agreed.era,
             protocol_version: peer.agreed.version,
