@@ -50,20 +50,26 @@ fn rewrite(schema: &mut Value, readable: &dyn Fn(&str) -> bool) {
     exclusive(keywords, "exclusiveMaximum", "maximum");
     tuple(keywords);
     for (keyword, value) in keywords.iter_mut() {
-        match value {
-            Value::Object(schemas) if MAPS.contains(&keyword.as_str()) => {
-                schemas
-                    .values_mut()
-                    .for_each(|schema| rewrite(schema, readable));
-            }
-            Value::Array(schemas) if !DATA.contains(&keyword.as_str()) => {
-                schemas
-                    .iter_mut()
-                    .for_each(|schema| rewrite(schema, readable));
-            }
-            Value::Object(_) if !DATA.contains(&keyword.as_str()) => rewrite(value, readable),
-            _ => {}
+        if !DATA.contains(&keyword.as_str()) {
+            below(keyword, value, readable);
         }
+    }
+}
+
+/// The schemas that are the value of a keyword, if it has any.
+fn below(keyword: &str, value: &mut Value, readable: &dyn Fn(&str) -> bool) {
+    match value {
+        Value::Object(schemas) if MAPS.contains(&keyword) => {
+            for schema in schemas.values_mut() {
+                rewrite(schema, readable);
+            }
+        }
+        Value::Array(schemas) => {
+            for schema in schemas {
+                rewrite(schema, readable);
+            }
+        }
+        other => rewrite(other, readable),
     }
 }
 

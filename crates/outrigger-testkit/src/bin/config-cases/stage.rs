@@ -76,7 +76,7 @@ impl Stage {
 
     /// Plays on with another text in the configuration.
     pub(crate) fn rewrite(&mut self, text: &str) -> Result<(), Failure> {
-        self.written = text.as_bytes().to_owned();
+        text.as_bytes().clone_into(&mut self.written);
         Ok(fs::write(&self.file, text)?)
     }
 
