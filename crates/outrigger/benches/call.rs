@@ -1,0 +1,204 @@
+//! What governing a call costs: the same call of the echo server over the bare connection, and
+//! through the host with its schemas, policy, and a journal that is durable before it sends.
+//!
+//! Prints medians and ratios; nothing is judged here. The journal is written once into memory, where
+//! the system has a file system there, and once on the disk of the first argument that is a folder,
+//! else the one for temporary files.
+#![allow(
+    clippy::unwrap_used,
+    clippy::print_stdout,
+    clippy::disallowed_methods,
+    reason = "a benchmark: it reports to a person and stops at the first trouble"
+)]
+
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use futures::future::{BoxFuture, join_all};
+use outrigger_connect::{
+    CallOptions, Connector, Deadlines, InProcessSpec, Limits, Protocol, ServePipe, ServerName,
+    ServerSpec, TransportSpec,
+};
+use outrigger_host::approve::NobodyThere;
+use outrigger_host::config::Surroundings;
+use outrigger_host::outcome::CallOutcome;
+use outrigger_host::policy::Policy;
+use outrigger_host::toolset::Toolset;
+use outrigger_host::{Builtin, CallContext, Host, Parts, ProposedCall};
+use outrigger_journal::{Event, Journal, Run, RunOptions};
+use outrigger_servers::{BuiltIn, ServeOptions, serve};
+use serde_json::value::RawValue;
+use tokio::io::DuplexStream;
+use tokio_util::sync::CancellationToken;
+
+const CALLS: usize = 1_000;
+const AT_ONCE: usize = 16;
+const ARGUMENTS: &str = r#"{"text":"The quick brown fox jumps over the lazy dog."}"#;
+
+struct Echo;
+
+impl ServePipe for Echo {
+    fn serve(&self, pipe: DuplexStream) -> BoxFuture<'static, ()> {
+        Box::pin(async move {
+            let (reader, writer) = tokio::io::split(pipe);
+            serve(
+                BuiltIn::Echo,
+                ServeOptions::new(Path::new("/")),
+                reader,
+                writer,
+            )
+            .await
+            .ok();
+        })
+    }
+}
+
+/// Microseconds that half of the calls stayed within.
+fn median(mut took: Vec<Duration>) -> f64 {
+    took.sort();
+    took[took.len() / 2].as_secs_f64() * 1e6
+}
+
+async fn bare() -> f64 {
+    let spec = ServerSpec {
+        name: ServerName::new("echo").unwrap(),
+        transport: TransportSpec::InProcess(InProcessSpec(Arc::new(Echo))),
+        protocol: Protocol::Auto,
+        deadlines: Deadlines::default(),
+        limits: Limits::default(),
+    };
+    let connector = Connector::new("0", None);
+    let connection = Box::pin(connector.connect(&spec, &CancellationToken::new()))
+        .await
+        .unwrap();
+    let arguments = RawValue::from_string(ARGUMENTS.to_owned()).unwrap();
+    let mut took = Vec::with_capacity(CALLS);
+    for _ in 0..CALLS {
+        let clock = Instant::now();
+        connection
+            .call_tool("echo", &arguments, CallOptions::default())
+            .await
+            .unwrap();
+        took.push(clock.elapsed());
+    }
+    connection.close().await;
+    median(took)
+}
+
+/// A host with nothing but the echo server, recording into a folder.
+struct Governed {
+    host: Host,
+    journal: Journal,
+    run: Run,
+}
+
+impl Governed {
+    async fn start(folder: &Path) -> Self {
+        let started = Event::RunStarted {
+            command: "bench".to_owned(),
+            question: None,
+            model: None,
+            workspace: String::new(),
+            version: String::new(),
+        };
+        let journal = Journal::open(&folder.join("journal.db")).unwrap();
+        let run = journal.begin(started, RunOptions::default()).await.unwrap();
+        let surroundings = Surroundings {
+            workspace: folder.to_owned(),
+            ..Surroundings::default()
+        };
+        let config = outrigger_host::config::load(&surroundings);
+        let builtin = Builtin {
+            name: ServerName::new("echo").unwrap(),
+            description: String::new(),
+            pipe: Arc::new(Echo),
+        };
+        let parts = Parts {
+            connector: Connector::new("0", None),
+            run: run.clone(),
+            builtins: vec![builtin],
+            approver: Arc::new(NobodyThere),
+            policy: Policy::new(&config.policy, &[]).unwrap(),
+        };
+        let host = Host::start(&config, parts);
+        assert!(host.settled(Duration::from_secs(10)).await.is_empty());
+        Self { host, journal, run }
+    }
+
+    async fn call(&self, toolset: &Toolset) {
+        let proposed = ProposedCall {
+            tool: "mcp__echo__echo".to_owned(),
+            arguments: ARGUMENTS.to_owned(),
+            turn: None,
+        };
+        let report = self
+            .host
+            .call(toolset, proposed, CallContext::default())
+            .await;
+        assert!(
+            matches!(report.outcome, CallOutcome::Completed(_)),
+            "{:?}",
+            report.outcome
+        );
+    }
+
+    /// Microseconds of one call, of one among several at once, and of one durable event alone.
+    async fn measure(self) -> [f64; 3] {
+        let toolset = self.host.toolset();
+        let (mut alone, mut events) = (Vec::with_capacity(CALLS), Vec::with_capacity(CALLS));
+        for _ in 0..CALLS {
+            let clock = Instant::now();
+            Box::pin(self.call(&toolset)).await;
+            alone.push(clock.elapsed());
+        }
+        let clock = Instant::now();
+        for _ in 0..CALLS / AT_ONCE {
+            join_all((0..AT_ONCE).map(|_| self.call(&toolset))).await;
+        }
+        let together = clock.elapsed() / u32::try_from(CALLS / AT_ONCE * AT_ONCE).unwrap();
+        for _ in 0..CALLS {
+            let event = Event::ServerEnded {
+                server: "bench".to_owned(),
+                reason: String::new(),
+            };
+            let clock = Instant::now();
+            self.run.record_durable(event).await.unwrap();
+            events.push(clock.elapsed());
+        }
+        self.host.close().await;
+        self.journal.close().await.unwrap();
+        [median(alone), together.as_secs_f64() * 1e6, median(events)]
+    }
+}
+
+#[tokio::main(flavor = "multi_thread", worker_threads = 2)]
+async fn main() {
+    let bare = Box::pin(bare()).await;
+    println!("bare connection: {bare:.0} µs a call");
+    let given = std::env::args()
+        .skip(1)
+        .map(PathBuf::from)
+        .find(|path| path.is_dir());
+    let disk = given.unwrap_or_else(std::env::temp_dir);
+    for (label, folder) in [("memory", PathBuf::from("/dev/shm")), ("disk", disk)] {
+        if !folder.is_dir() {
+            continue;
+        }
+        let folder = tempfile::tempdir_in(folder).unwrap();
+        let governed = Box::pin(Governed::start(folder.path())).await;
+        let [alone, together, event] = Box::pin(governed.measure()).await;
+        println!(
+            "governed, journal in {label}: {alone:.0} µs a call, {:.1} × bare",
+            alone / bare
+        );
+        println!(
+            "  of which one durable event: {event:.0} µs; the rest: {:.1} × bare",
+            (alone - event) / bare
+        );
+        println!(
+            "  {AT_ONCE} at once: {together:.0} µs a call, {:.1} × bare",
+            together / bare
+        );
+    }
+}
