@@ -139,8 +139,12 @@ impl Lines {
         }
         match pretty.scan.step(buffer, self.seen, limits.depth) {
             Step::Complete(end) if end <= limits.bytes => Some(self.release(buffer, end)),
-            Step::Complete(_) => self.discard(buffer, json::too_large(limits), limits.bytes),
-            Step::TooDeep(at) => self.discard(buffer, json::too_deep(limits), at + 1),
+            Step::TooDeep(at) if at <= limits.bytes => {
+                self.discard(buffer, json::too_deep(limits), at + 1)
+            }
+            Step::Complete(_) | Step::TooDeep(_) => {
+                self.discard(buffer, json::too_large(limits), limits.bytes)
+            }
             Step::LineEnd(at) => {
                 if at >= limits.bytes {
                     return self.discard(buffer, json::too_large(limits), limits.bytes);
