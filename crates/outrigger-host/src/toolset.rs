@@ -79,12 +79,18 @@ impl Toolset {
             .map(|tool| {
                 let whole = strsim::jaro_winkler(name, tool.name.as_str());
                 let part = strsim::jaro_winkler(wanted, bare(tool.name.as_str()));
-                (whole.max(part), tool.name.as_str())
+                // All tools of a server begin alike; that alone makes no two of them near.
+                let score = if wanted == name {
+                    whole.max(part)
+                } else {
+                    part
+                };
+                (score, whole, tool.name.as_str())
             })
-            .filter(|(score, _)| *score > 0.75)
+            .filter(|(score, ..)| *score > 0.75)
             .collect();
-        scored.sort_by(|a, b| b.0.total_cmp(&a.0));
-        scored.into_iter().take(3).map(|(_, name)| name).collect()
+        scored.sort_by(|a, b| b.0.total_cmp(&a.0).then(b.1.total_cmp(&a.1)));
+        scored.into_iter().take(3).map(|(.., name)| name).collect()
     }
 }
 

@@ -41,7 +41,7 @@ pub fn for_model(outcome: &CallOutcome, server: Option<&str>, checks: &Checks) -
         CallOutcome::Completed(result) => return of_result(result),
         CallOutcome::Rejected(rejection) => of_rejection(rejection),
         CallOutcome::NotSent(reason) => {
-            format!("Not called: the server `{server}` was not there ({reason}). Nothing was sent.")
+            format!("Not called: nothing was sent to the server `{server}` ({reason}).")
         }
         CallOutcome::Unknown(reason) => of_unknown(reason, server, checks),
         CallOutcome::Violated(violation) => format!(

@@ -118,7 +118,7 @@ fn values_of_the_wrong_kind_say_what_was_expected() {
     project/.outrigger/outrigger.toml:8:11: `servers.a.framing` must be text, found the number 1
     project/.outrigger/outrigger.toml:9:12: `servers.a.timeouts` must be a table, found text
     project/.outrigger/outrigger.toml:10:17: `servers.a.allowed_tools` must be a list of text, found text
-    project/.outrigger/outrigger.toml:11:8: `servers.a.type` cannot be `carrier pigeon`; it can be `stdio` or `http` (also written `streamable-http`), or be left out
+    project/.outrigger/outrigger.toml:11:8: `servers.a.type` cannot be `carrier pigeon`; it can be `stdio`, `http` (also written `streamable-http`), `sse` or `ws`, or be left out
     ");
     insta::assert_snapshot!(
         toml("[servers.a]\ncommand = 'x'\nargs = ['a', {}]\nenv = {A = [], '' = 'x'}\ntimeouts = {start = '1 fortnight', list = 0, call = '20s', call_hard = '10s'}\nlimits = {tools = 0, frame_bytes = 'big'}\ndisabled_tools = ['[']"),
@@ -156,8 +156,6 @@ fn a_transport_must_make_sense() {
     insta::assert_snapshot!(toml("[servers.a]\ntype = 'http'\ncommand = 'x'\nurl = 'http://h'"), @"project/.outrigger/outrigger.toml:3:11: `servers.a.command` is not used: the server is reached by its `url`");
     insta::assert_snapshot!(toml("[servers.a]\ncommand = ' '"), @"project/.outrigger/outrigger.toml:2:11: `servers.a.command` is empty; write the program to start");
     insta::assert_snapshot!(toml("[servers.a]\ncommand = 'npx -y thing'"), @"project/.outrigger/outrigger.toml:2:11: `servers.a.command` has a space in it, and no shell takes it apart; write `npx` as `command` and the rest as a list in `args`");
-    insta::assert_snapshot!(toml("[servers.a]\ntype = 'sse'\nurl = 'http://h/sse'"), @r#"project/.outrigger/outrigger.toml:1:10: `servers.a` wants the older HTTP+SSE transport, which this version does not speak; if the server also offers Streamable HTTP, give that address with `type = "http"`"#);
-    insta::assert_snapshot!(toml("[servers.a]\nurl = 'wss://h/'"), @r#"project/.outrigger/outrigger.toml:1:10: `servers.a` wants WebSocket, which this version does not speak; if the server also offers Streamable HTTP, give that address with `type = "http"`"#);
 }
 
 #[test]

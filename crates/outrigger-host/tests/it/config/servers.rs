@@ -26,9 +26,12 @@ fn every_spelling_of_a_type_is_understood() {
     let config = place.load();
     assert_eq!(
         states(&config),
-        "none ready, stdio ready, h1 ready, h2 ready, h3 ready, h4 ready, h5 ready, sse broken, ws broken, ws2 broken"
+        "none ready, stdio ready, h1 ready, h2 ready, h3 ready, h4 ready, h5 ready, sse ready, ws ready, ws2 ready"
     );
     assert_eq!(http(&config, "h5").url.as_str(), "http://127.0.0.1:1/mcp");
+    assert_eq!(http(&config, "sse").url.as_str(), "http://127.0.0.1:1/sse");
+    assert_eq!(http(&config, "ws").url.as_str(), "ws://127.0.0.1:1/");
+    assert_eq!(http(&config, "ws2").url.as_str(), "wss://127.0.0.1:1/");
 }
 
 #[test]

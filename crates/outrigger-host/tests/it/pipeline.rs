@@ -1,0 +1,392 @@
+//! The life of a call: every proposed call has exactly one end, and the words say what is known.
+
+use std::time::Duration;
+
+use outrigger_host::CallContext;
+use outrigger_host::approve::Answer;
+use outrigger_host::outcome::{CallOutcome, Rejection};
+use outrigger_journal::{Event, OutcomeKind};
+use serde_json::json;
+use tokio_util::sync::CancellationToken;
+
+use crate::lab::{Lab, Plan, proposed, until, words};
+
+fn within(millis: u64) -> CallContext {
+    CallContext {
+        deadline: Some(Duration::from_millis(millis)),
+        ..CallContext::default()
+    }
+}
+
+#[tokio::test]
+async fn each_outcome_is_told_and_written_once() {
+    let lab = Lab::open().await;
+    let mut told = Vec::new();
+    for (tool, arguments) in [
+        ("keep", "{}"),
+        ("fail", "{}"),
+        ("refuse", "{}"),
+        ("kep", "{}"),
+        ("keep", r#"{"n":"x"}"#),
+        ("keep", "[1]"),
+        ("keep", r#"{"n":1,"n":2}"#),
+        ("break", "{}"),
+        ("garble", "{}"),
+    ] {
+        let report = lab.call(tool, arguments).await;
+        assert_eq!(
+            lab.ends(report.call).await,
+            [report.outcome.kind()],
+            "{tool} {arguments}"
+        );
+        told.push(format!(
+            "{tool} {arguments}: {}: {}",
+            report.outcome.kind().as_str(),
+            words(&report)
+        ));
+    }
+    let toolset = lab.host.toolset();
+    for tool in ["wait", "leave", "keep"] {
+        let report = lab.call_with(&toolset, tool, "{}", within(100)).await;
+        assert_eq!(
+            lab.ends(report.call).await,
+            [report.outcome.kind()],
+            "{tool}"
+        );
+        told.push(format!(
+            "{tool}: {}: {}",
+            report.outcome.kind().as_str(),
+            words(&report)
+        ));
+        if tool == "leave" {
+            until(|| lab.host.toolset().tools().is_empty()).await;
+        }
+    }
+    insta::assert_snapshot!(told.join("\n"), @r#"
+    keep {}: completed: kept
+    fail {}: completed: The tool reports an error:
+    no such row
+    refuse {}: completed: The tool reports an error:
+    error -32000: not today
+    kep {}: rejected: Not called: there is no tool `mcp__lab__kep`. Did you mean `mcp__lab__keep`?
+    keep {"n":"x"}: rejected: Not called: the arguments do not fit the tool's schema:
+    - `/n`: "x" is not of type "integer"
+    keep [1]: rejected: Not called: the arguments must be one JSON object; they are `[1]`.
+    keep {"n":1,"n":2}: rejected: Not called: the arguments must be one JSON object; they are not JSON: the key `n` is there twice at line 1 column 13.
+    break {}: violated: The server `lab` answered, but against its own contract: the structured content breaks the tool's output schema: `/n`: "seven" is not of type "integer". The answer is not shown. The call may have taken effect.
+    garble {}: violated: The server `lab` answered, but against its own contract: the answer is not a tool result: invalid type: integer `1`, expected a sequence at line 1 column 2. The answer is not shown. The call may have taken effect.
+    wait: unknown: Outcome unknown: the call was sent to the server `lab`, but no answer came within 0.1 s. It may or may not have taken effect. Do not simply repeat it. Tell the user what is not known.
+    leave: unknown: Outcome unknown: the call was sent to the server `lab`, but the connection ended before the answer (the server ended). It may or may not have taken effect. Do not simply repeat it. Tell the user what is not known.
+    keep: not_sent: Not called: nothing was sent to the server `lab` (the connection ended: the server ended).
+    "#);
+    let sent: Vec<_> = lab
+        .server
+        .of("tools/call")
+        .iter()
+        .map(|call| call["params"]["name"].clone())
+        .collect();
+    assert_eq!(
+        sent,
+        ["keep", "fail", "refuse", "break", "garble", "wait", "leave"]
+    );
+}
+
+#[tokio::test]
+async fn a_caller_that_stops_waiting_leaves_an_end_behind() {
+    let lab = Lab::open().await;
+    let toolset = lab.host.toolset();
+    let call = lab
+        .host
+        .call(&toolset, proposed("wait", "{}"), CallContext::default());
+    tokio::select! {
+        report = call => panic!("it ended: {report:?}"),
+        () = until(|| !lab.server.of("tools/call").is_empty()) => {}
+    }
+    assert_eq!(lab.ends(1).await, [OutcomeKind::Unknown]);
+
+    let asking = Lab::new(Plan {
+        gate: 0,
+        ..Plan::default()
+    })
+    .await;
+    let toolset = asking.host.toolset();
+    let call = asking
+        .host
+        .call(&toolset, proposed("keep", "{}"), CallContext::default());
+    tokio::select! {
+        report = call => panic!("it ended: {report:?}"),
+        () = until(|| !asking.person.asked.lock().unwrap().is_empty()) => {}
+    }
+    assert_eq!(asking.ends(1).await, [OutcomeKind::Rejected]);
+    assert_eq!(asking.server.of("tools/call").len(), 0);
+    // The question that nobody waits for any more holds up no other.
+    asking.person.gate.add_permits(1);
+    let report = asking.call("keep", "{}").await;
+    assert!(
+        matches!(
+            report.outcome,
+            CallOutcome::Rejected(Rejection::NobodyToAsk { .. })
+        ),
+        "{report:?}"
+    );
+}
+
+#[tokio::test]
+async fn a_cancelled_call_is_cancelled_on_its_server() {
+    let lab = Lab::open().await;
+    let cancel = CancellationToken::new();
+    let context = CallContext {
+        cancel: cancel.clone(),
+        ..CallContext::default()
+    };
+    let toolset = lab.host.toolset();
+    let call = lab.call_with(&toolset, "wait", "{}", context.clone());
+    let stop = async {
+        until(|| !lab.server.of("tools/call").is_empty()).await;
+        cancel.cancel();
+    };
+    let (report, ()) = tokio::join!(call, stop);
+    assert_eq!(report.outcome.kind(), OutcomeKind::Unknown);
+    until(|| !lab.server.of("notifications/cancelled").is_empty()).await;
+    let (sent, told) = (
+        lab.server.of("tools/call"),
+        lab.server.of("notifications/cancelled"),
+    );
+    assert_eq!(told[0]["params"]["requestId"], sent[0]["id"]);
+
+    let after = lab.call_with(&toolset, "keep", "{}", context).await;
+    assert!(
+        matches!(after.outcome, CallOutcome::Rejected(Rejection::Cancelled)),
+        "{after:?}"
+    );
+    assert_eq!((lab.ends(1).await.len(), lab.ends(2).await.len()), (1, 1));
+    assert_eq!(lab.server.of("tools/call").len(), 1);
+}
+
+#[tokio::test]
+async fn what_is_not_recorded_is_not_sent() {
+    let plan = Plan {
+        allow: vec!["*".to_owned()],
+        recorded: false,
+        ..Plan::default()
+    };
+    let lab = Lab::new(plan).await;
+    let report = lab.call("keep", "{}").await;
+    assert!(
+        matches!(
+            report.outcome,
+            CallOutcome::Rejected(Rejection::NotRecorded { .. })
+        ),
+        "{report:?}"
+    );
+    insta::assert_snapshot!(words(&report), @"Not called: the call could not be recorded, and unrecorded calls are not made (this run is not recorded, so nothing in it can be made durable).");
+    assert_eq!(lab.server.of("tools/call").len(), 0);
+}
+
+#[tokio::test]
+async fn the_intent_is_written_before_the_call_leaves() {
+    let lab = Lab::open().await;
+    lab.call("keep", r#"{"n": 1}"#).await;
+    let steps: Vec<_> = lab
+        .events()
+        .await
+        .iter()
+        .filter_map(|recorded| match &recorded.event {
+            Event::CallProposed { .. } => Some("proposed"),
+            Event::CallPrepared { .. } => Some("prepared"),
+            Event::CallDecided { .. } => Some("decided"),
+            Event::CallIntent { .. } => Some("intent"),
+            Event::CallEnded { .. } => Some("ended"),
+            _ => None,
+        })
+        .collect();
+    assert_eq!(
+        steps,
+        ["proposed", "prepared", "decided", "intent", "ended"]
+    );
+}
+
+#[tokio::test]
+async fn arguments_reach_the_server_byte_for_byte() {
+    let lab = Lab::open().await;
+    let written = r#"{"n":123456789012345678901234567890, "x":1.50e+3,"t":"\u0061"}"#;
+    assert_eq!(
+        lab.call("keep", written).await.outcome.kind(),
+        OutcomeKind::Completed
+    );
+    let heard = lab.server.heard.lock().unwrap().last().unwrap().clone();
+    assert!(
+        heard.contains(&format!("\"arguments\":{written}")),
+        "{heard}"
+    );
+}
+
+#[tokio::test]
+async fn a_changed_definition_is_not_called() {
+    let lab = Lab::open().await;
+    let shown = lab.host.toolset();
+    lab.server.change(|tools| {
+        tools[0]["description"] = json!("Now deletes everything");
+        tools.retain(|tool| tool["name"] != "fail");
+    });
+    lab.changed_from(&shown).await;
+    let report = lab
+        .call_with(&shown, "keep", "{}", CallContext::default())
+        .await;
+    assert!(
+        matches!(report.outcome, CallOutcome::Rejected(Rejection::Changed)),
+        "{report:?}"
+    );
+    insta::assert_snapshot!(words(&report), @"Not called: the server has changed this tool's definition since it was shown. The new definition comes with the next turn.");
+    let gone = lab
+        .call_with(&shown, "fail", "{}", CallContext::default())
+        .await;
+    insta::assert_snapshot!(words(&gone), @"Not called: nothing was sent to the server `lab` (it no longer offers this tool).");
+    let untouched = lab
+        .call_with(&shown, "refuse", "{}", CallContext::default())
+        .await;
+    assert_eq!(untouched.outcome.kind(), OutcomeKind::Completed);
+    let again = lab.call("keep", "{}").await;
+    assert_eq!(again.outcome.kind(), OutcomeKind::Completed);
+    assert_eq!(lab.server.of("tools/call").len(), 2);
+}
+
+#[tokio::test]
+async fn the_toolset_of_a_turn_does_not_change() {
+    let lab = Lab::open().await;
+    let shown = lab.host.toolset();
+    let before: Vec<_> = shown
+        .tools()
+        .iter()
+        .map(|tool| tool.name.to_string())
+        .collect();
+    lab.server.change(|tools| tools.truncate(1));
+    lab.changed_from(&shown).await;
+    let after: Vec<_> = shown
+        .tools()
+        .iter()
+        .map(|tool| tool.name.to_string())
+        .collect();
+    assert_eq!(before, after);
+    assert_eq!(lab.host.toolset().tools().len(), 1);
+}
+
+#[tokio::test]
+async fn a_result_against_the_output_schema_is_shown_to_nobody() {
+    let lab = Lab::open().await;
+    let report = lab.call("break", "{}").await;
+    assert_eq!(report.outcome.kind(), OutcomeKind::Violated);
+    let all = format!("{} {}", words(&report), report.summary);
+    assert!(!all.contains("beside it"), "{all}");
+    let kept = lab
+        .events()
+        .await
+        .into_iter()
+        .find_map(|recorded| match recorded.event {
+            Event::CallEnded { result, .. } => result,
+            _ => None,
+        });
+    assert!(
+        kept.unwrap().get().contains("beside it"),
+        "the journal has the answer as it came"
+    );
+}
+
+#[tokio::test]
+async fn a_server_that_tells_its_secret_tells_nobody() {
+    let lab = Lab::open().await;
+    let report = lab.call("tell", "{}").await;
+    assert_eq!(words(&report), "the token is [redacted]");
+    let CallOutcome::Completed(result) = &report.outcome else {
+        panic!("{report:?}")
+    };
+    assert!(
+        !result.raw.get().contains("tok-very-secret-1")
+            && !report.summary.contains("tok-very-secret-1")
+    );
+    assert!(!format!("{report:?} {:?}", lab.events().await).contains("tok-very-secret-1"));
+}
+
+#[tokio::test]
+async fn a_person_is_asked_one_question_at_a_time() {
+    let lab = Lab::new(Plan {
+        answers: vec![Answer::Once, Answer::No { reason: None }, Answer::Once],
+        gate: 0,
+        ..Plan::default()
+    })
+    .await;
+    let toolset = lab.host.toolset();
+    let call = |tool: &'static str| lab.call_with(&toolset, tool, "{}", within(1000));
+    let release = async {
+        for count in 1..=3 {
+            until(|| lab.person.asked.lock().unwrap().len() == count).await;
+            // The clock of a call does not run while somebody thinks.
+            tokio::time::sleep(Duration::from_millis(400)).await;
+            lab.person.gate.add_permits(1);
+        }
+    };
+    let (a, b, c, ()) = tokio::join!(call("keep"), call("fail"), call("refuse"), release);
+    assert_eq!(
+        lab.person
+            .most_open
+            .load(std::sync::atomic::Ordering::SeqCst),
+        1
+    );
+    let kinds = [a, b, c].map(|report| report.outcome.kind());
+    assert_eq!(
+        kinds
+            .iter()
+            .filter(|kind| **kind == OutcomeKind::Rejected)
+            .count(),
+        1,
+        "{kinds:?}"
+    );
+    assert_eq!(lab.server.of("tools/call").len(), 2);
+    assert!(lab.host.waited_for_person() >= Duration::from_millis(1200));
+}
+
+#[tokio::test]
+async fn a_session_is_for_a_tool_as_it_was() {
+    let lab = Lab::asking([Answer::Session, Answer::Once]).await;
+    let asked = || lab.person.asked.lock().unwrap().clone();
+    for n in 0..3 {
+        let report = lab.call("keep", &format!(r#"{{"n":{n}}}"#)).await;
+        assert_eq!(report.outcome.kind(), OutcomeKind::Completed, "{report:?}");
+    }
+    assert_eq!(asked(), [r#"keep {"n":0}"#], "once for the session");
+    let shown = lab.host.toolset();
+    lab.server
+        .change(|tools| tools[0]["description"] = json!("Keeps, and tells others"));
+    lab.changed_from(&shown).await;
+    lab.call("keep", "{}").await;
+    assert_eq!(asked().len(), 2, "another definition is another question");
+    let denied = lab.call("fail", "{}").await;
+    assert_eq!(
+        denied.outcome.kind(),
+        OutcomeKind::Rejected,
+        "another tool is another question"
+    );
+    assert_eq!(asked().len(), 3);
+}
+
+#[tokio::test]
+async fn a_no_and_its_reason_are_the_persons_words() {
+    let reason = Some("use the copy".to_owned());
+    let lab = Lab::asking([
+        Answer::No { reason },
+        Answer::No { reason: None },
+        Answer::Nobody,
+    ])
+    .await;
+    let mut told = Vec::new();
+    for _ in 0..3 {
+        let report = lab.call("keep", "{}").await;
+        told.push(format!("{} / {}", words(&report), report.summary));
+    }
+    insta::assert_snapshot!(told.join("\n"), @"
+    Not called: the user declined: use the copy / Not called: the user declined: use the copy
+    Not called: the user declined. / Not called: the user declined.
+    Not called: it needs approval, and nobody is there to give it. This is not a decision of the user. / refused: the default of the policy asks, and nobody is there to answer
+    ");
+    assert_eq!(lab.server.of("tools/call").len(), 0);
+}
