@@ -106,7 +106,7 @@ impl Draft {
                     format!("`{path}` cannot be `{}`", written.escape_debug()),
                 )
                 .hint(
-                    "it can be `stdio` or `http` (also written `streamable-http`), or be left out",
+                    "it can be `stdio`, `http` (also written `streamable-http`), `sse` or `ws`, or be left out",
                 );
             return None;
         };
@@ -368,18 +368,23 @@ pub(crate) fn finish(low: &mut Lowering<'_>, draft: Draft) -> Option<TransportSp
     match kind {
         Kind::Stdio => finish_stdio(low, draft).map(TransportSpec::Stdio),
         Kind::Http => finish_http(low, draft).map(TransportSpec::Http),
-        Kind::Sse | Kind::WebSocket => {
-            let what = if kind == Kind::Sse {
-                "the older HTTP+SSE transport"
-            } else {
-                "WebSocket"
-            };
-            low.report
-                .error(draft.at, path, format!("`{path}` wants {what}, which this version does not speak"))
-                .hint("if the server also offers Streamable HTTP, give that address with `type = \"http\"`");
-            None
-        }
+        Kind::Sse => finish_http(low, draft).map(TransportSpec::Sse),
+        Kind::WebSocket => finish_websocket(low, draft).map(TransportSpec::WebSocket),
     }
+}
+
+/// `ws://` and `wss://` are `http://` and `https://` as far as an address goes, and are checked as
+/// such. An address written that way is meant for the same place.
+fn finish_websocket(low: &mut Lowering<'_>, mut draft: Draft) -> Option<HttpSpec> {
+    if let Some((_, url)) = &mut draft.url
+        && let Some(rest) = url.strip_prefix("ws")
+    {
+        *url = format!("http{rest}");
+    }
+    let mut spec = finish_http(low, draft)?;
+    let scheme = if spec.url.scheme() == "https" { "wss" } else { "ws" };
+    spec.url.set_scheme(scheme).ok()?;
+    Some(spec)
 }
 
 fn finish_stdio(low: &mut Lowering<'_>, draft: Draft) -> Option<StdioSpec> {
