@@ -15,7 +15,6 @@ use std::time::Duration;
 use futures::future::join_all;
 use outrigger_connect::{Connection, Connector, ServePipe, ServerName};
 use outrigger_journal::{Redactor, Run};
-use tokio::sync::watch;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
@@ -25,7 +24,7 @@ use crate::approve::Approver;
 use crate::catalog::{Catalog, CatalogTool, ServerCatalog};
 use crate::config::{Config, Decision};
 use crate::host::person::PersonClock;
-use crate::host::server::{Launch, Plan};
+use crate::host::server::{Launch, Member, Plan};
 use crate::outcome::{CallOutcome, Rejection};
 use crate::pipeline::Sessions;
 use crate::policy::Policy;
@@ -71,7 +70,7 @@ struct Shared {
     sessions: Sessions,
     person: PersonClock,
     calls: AtomicU32,
-    servers: BTreeMap<ServerName, watch::Receiver<ServerState>>,
+    servers: BTreeMap<ServerName, Member>,
     catalog: Arc<RwLock<Catalog>>,
     stop: CancellationToken,
     tasks: TaskTracker,
@@ -103,8 +102,8 @@ impl Host {
         };
         let mut servers = BTreeMap::new();
         for plan in Plan::all(config, &parts.builtins) {
-            let (name, state) = server::spawn(plan, &launch, &tasks);
-            servers.insert(name, state);
+            let (name, member) = server::spawn(plan, &launch, &tasks);
+            servers.insert(name, member);
         }
         let shared = Shared {
             run: parts.run,
@@ -127,35 +126,24 @@ impl Host {
     /// Waits until no server is starting any more, or until `patience` is over. Returns the names of
     /// those that still are; they join a later toolset by themselves.
     pub async fn settled(&self, patience: Duration) -> Vec<ServerName> {
-        let wait = join_all(
-            self.shared
-                .servers
-                .values()
-                .cloned()
-                .map(|mut state| async move {
-                    // An error means that the server's task is gone, and so is the waiting.
-                    state
-                        .wait_for(|state| !matches!(state, ServerState::Starting))
-                        .await
-                        .map(drop)
-                        .ok();
-                }),
-        );
+        let members = self.shared.servers.values();
+        let wait = join_all(members.map(|member| {
+            let mut state = member.state.clone();
+            // An error means that the server's task is gone, and so is the waiting.
+            async move { state.wait_for(|state| !state.is_starting()).await.is_ok() }
+        }));
         tokio::time::timeout(patience, wait).await.ok();
-        let starting = self
-            .shared
-            .servers
-            .iter()
-            .filter(|(_, state)| matches!(*state.borrow(), ServerState::Starting));
+        let members = self.shared.servers.iter();
+        let starting = members.filter(|(_, member)| member.state.borrow().is_starting());
         starting.map(|(name, _)| name.clone()).collect()
     }
 
     /// All servers, by name.
     pub fn servers(&self) -> Vec<ServerStatus> {
         let catalog = self.catalog();
-        let status = |(name, state): (&ServerName, &watch::Receiver<ServerState>)| ServerStatus {
+        let status = |(name, member): (&ServerName, &Member)| ServerStatus {
             name: name.clone(),
-            state: state.borrow().clone(),
+            state: member.state.borrow().clone(),
             catalog: catalog.servers.get(name).cloned(),
         };
         self.shared.servers.iter().map(status).collect()
@@ -176,8 +164,8 @@ impl Host {
         let allowed =
             |tool: &&Arc<CatalogTool>| self.shared.policy.decide(tool).decision != Decision::Deny;
         let tools = catalog.tools().filter(allowed).cloned().collect();
-        let missing = self.shared.servers.iter().filter_map(|(name, state)| {
-            let reason = state.borrow().why_missing()?;
+        let missing = self.shared.servers.iter().filter_map(|(name, member)| {
+            let reason = member.state.borrow().why_missing()?;
             Some(MissingServer {
                 server: name.clone(),
                 reason,
@@ -235,7 +223,7 @@ impl Host {
             .shared
             .servers
             .get(&tool.server)
-            .map(|state| state.borrow().clone());
+            .map(|member| member.state.borrow().clone());
         let connection = match state {
             Some(ServerState::Ready(ready)) => ready.connection.clone(),
             Some(other) => {
@@ -252,6 +240,16 @@ impl Host {
                 "it no longer offers this tool".to_owned(),
             )),
         }
+    }
+
+    /// Whether the server was started again since this was last asked.
+    pub(crate) fn take_restarted(&self, server: &str) -> bool {
+        let member = self
+            .shared
+            .servers
+            .iter()
+            .find(|(name, _)| name.as_str() == server);
+        member.is_some_and(|(_, member)| member.restarted.swap(false, Ordering::Relaxed))
     }
 
     /// Tools with which the outcome of a call to `tool` could be checked.

@@ -75,6 +75,13 @@ impl Host {
             line.server.as_deref(),
             &self.checks(toolset, &proposed.tool),
         );
+        if let Some(server) = line
+            .server
+            .as_deref()
+            .filter(|server| self.take_restarted(server))
+        {
+            words.insert(0, words::restarted(server));
+        }
         for words in &mut words {
             if let Words::Text(text) = words
                 && let Cow::Owned(clean) = self.redactor().redact(text)

@@ -53,6 +53,13 @@ pub fn for_model(outcome: &CallOutcome, server: Option<&str>, checks: &Checks) -
     vec![Words::Text(text)]
 }
 
+/// What the model reads with the first call after a server was started again.
+pub fn restarted(server: &str) -> Words {
+    Words::Text(format!(
+        "Note: the server `{server}` ended and was started again since its last call. What it kept in memory is gone."
+    ))
+}
+
 /// One line about an outcome, for a person.
 pub fn for_person(outcome: &CallOutcome) -> String {
     match outcome {

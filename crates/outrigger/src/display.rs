@@ -182,7 +182,7 @@ impl Observer for Display {
                 self.server_failed(server, error, hints, stderr_tail);
             }
             Event::ServerEnded { server, reason } => {
-                self.server(server, &format!("ended: {}", visible::line(reason)))
+                self.server(server, &format!("{}; what it kept in memory is gone", visible::line(reason)))
             }
             Event::ToolSetAside {
                 server,

@@ -125,7 +125,9 @@ pub(crate) fn stdio<'c>(config: &'c Config, name: &str) -> &'c StdioSpec {
 #[track_caller]
 pub(crate) fn http<'c>(config: &'c Config, name: &str) -> &'c HttpSpec {
     match &ready(config, name).spec.transport {
-        TransportSpec::Http(spec) | TransportSpec::Sse(spec) | TransportSpec::WebSocket(spec) => spec,
+        TransportSpec::Http(spec) | TransportSpec::Sse(spec) | TransportSpec::WebSocket(spec) => {
+            spec
+        }
         other => panic!("`{name}` is not on the network: {other:?}"),
     }
 }

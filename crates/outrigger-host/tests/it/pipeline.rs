@@ -48,6 +48,9 @@ async fn each_outcome_is_told_and_written_once() {
     let toolset = lab.host.toolset();
     for tool in ["wait", "leave", "keep"] {
         let report = lab.call_with(&toolset, tool, "{}", within(100)).await;
+        if tool == "leave" {
+            until(|| lab.host.toolset().tools().is_empty()).await;
+        }
         assert_eq!(
             lab.ends(report.call).await,
             [report.outcome.kind()],
@@ -77,7 +80,7 @@ async fn each_outcome_is_told_and_written_once() {
     garble {}: violated: The server `lab` answered, but against its own contract: the answer is not a tool result: invalid type: integer `1`, expected a sequence at line 1 column 2. The answer is not shown. The call may have taken effect.
     wait: unknown: Outcome unknown: the call was sent to the server `lab`, but no answer came within 0.1 s. It may or may not have taken effect. Do not simply repeat it. Tell the user what is not known.
     leave: unknown: Outcome unknown: the call was sent to the server `lab`, but the connection ended before the answer (the server ended). It may or may not have taken effect. Do not simply repeat it. Tell the user what is not known.
-    keep: not_sent: Not called: nothing was sent to the server `lab` (the connection ended: the server ended).
+    keep: not_sent: Not called: nothing was sent to the server `lab` (the connection ended: the server ended; it is being started again).
     "#);
     let sent: Vec<_> = lab
         .server
@@ -389,4 +392,29 @@ async fn a_no_and_its_reason_are_the_persons_words() {
     Not called: it needs approval, and nobody is there to give it. This is not a decision of the user. / refused: the default of the policy asks, and nobody is there to answer
     ");
     assert_eq!(lab.server.of("tools/call").len(), 0);
+}
+
+#[tokio::test]
+async fn a_server_that_ends_is_started_again_and_the_model_is_told_once() {
+    let lab = Lab::open().await;
+    let before = lab.host.toolset();
+    let lost = lab.call_with(&before, "leave", "{}", within(5000)).await;
+    assert_eq!(
+        lost.outcome.kind(),
+        OutcomeKind::Unknown,
+        "{}",
+        lost.summary
+    );
+
+    until(|| lab.host.toolset().tools().is_empty()).await;
+    until(|| !lab.host.toolset().tools().is_empty()).await;
+    let told = words(&lab.call("keep", "{}").await);
+    assert!(told.contains("was started again"), "{told}");
+    assert!(told.ends_with("kept"), "{told}");
+    assert_eq!(words(&lab.call("keep", "{}").await), "kept");
+    assert_eq!(
+        lab.server.of("tools/call").len(),
+        3,
+        "the lost call was not sent again"
+    );
 }

@@ -65,7 +65,7 @@ async fn doctor(
     let broken = config.fatal().next().is_some();
     let down = servers
         .iter()
-        .any(|server| matches!(server.state, ServerState::Failed(_) | ServerState::Starting));
+        .any(|server| !matches!(server.state, ServerState::Ready(_) | ServerState::Disabled));
     Ok(match (broken, down) {
         (true, _) => Exit::Usage.into(),
         (_, true) => Exit::Unavailable.into(),
@@ -147,7 +147,7 @@ fn print_server(server: &ServerStatus, screen: Screen) -> std::io::Result<()> {
             let own = own.into_iter().flatten().collect::<Vec<_>>().join(" ");
             lines.push(format!("era {era}; calls itself `{own}`"));
         }
-        ServerState::Failed(failure) => {
+        ServerState::Failed(failure) | ServerState::Backoff(failure) => {
             lines.extend(failure.stderr_tail.iter().map(|line| format!("| {line}")));
             lines.extend(failure.hints.iter().map(|hint| format!("hint: {hint}")));
         }

@@ -58,7 +58,7 @@ async fn tools(
     printed?;
     let down = servers
         .iter()
-        .any(|server| matches!(server.state, ServerState::Failed(_) | ServerState::Starting));
+        .any(|server| !matches!(server.state, ServerState::Ready(_) | ServerState::Disabled));
     Ok(if down {
         Exit::Unavailable.into()
     } else {
@@ -147,6 +147,10 @@ pub(crate) fn standing(server: &ServerStatus, screen: Screen) -> String {
                 failure.stage,
                 visible::line(&failure.error)
             )
+        }
+        ServerState::Backoff(failure) => {
+            let word = screen.ink(Label::Warn, "starting again");
+            format!("{word}: {}", visible::line(&failure.error))
         }
         ServerState::Starting => screen.ink(Label::Warn, "still starting").to_string(),
         ServerState::Disabled => screen.ink(Label::Dim, "switched off").to_string(),
@@ -284,9 +288,9 @@ pub(crate) fn state_as_json(server: &ServerStatus) -> Value {
                 "took_ms": u64::try_from(ready.took.as_millis()).unwrap_or(u64::MAX),
             })
         }
-        ServerState::Failed(failure) => json!({
+        ServerState::Failed(failure) | ServerState::Backoff(failure) => json!({
             "server": name,
-            "state": "failed",
+            "state": if matches!(server.state, ServerState::Failed(_)) { "failed" } else { "backoff" },
             "stage": failure.stage,
             "error": failure.error,
             "hints": failure.hints,

@@ -382,7 +382,11 @@ fn finish_websocket(low: &mut Lowering<'_>, mut draft: Draft) -> Option<HttpSpec
         *url = format!("http{rest}");
     }
     let mut spec = finish_http(low, draft)?;
-    let scheme = if spec.url.scheme() == "https" { "wss" } else { "ws" };
+    let scheme = if spec.url.scheme() == "https" {
+        "wss"
+    } else {
+        "ws"
+    };
     spec.url.set_scheme(scheme).ok()?;
     Some(spec)
 }

@@ -1,0 +1,87 @@
+//! Why a server was set aside, worded for a person.
+
+use outrigger_connect::{ConnectError, ConnectErrorKind, ListError};
+use outrigger_journal::Redactor;
+
+/// Why a server was set aside.
+#[derive(Debug, Clone)]
+pub struct Failure {
+    /// What kind of failure.
+    pub kind: FailureKind,
+    /// How far it came: `config`, `start`, `handshake`, `list`, `call`.
+    pub stage: String,
+    /// One sentence.
+    pub error: String,
+    /// What a person could do.
+    pub hints: Vec<String>,
+    /// Last lines of its standard error.
+    pub stderr_tail: Vec<String>,
+}
+
+/// The kinds of [`Failure`].
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum FailureKind {
+    /// The configuration of the server cannot be used.
+    Config,
+    /// It could not be connected to.
+    Connect(ConnectErrorKind),
+    /// It could not be listed.
+    List,
+    /// The connection ended.
+    Ended,
+}
+
+impl Failure {
+    /// A server that fails often says why with its secrets in it.
+    pub(super) fn without(mut self, secrets: &Redactor) -> Self {
+        let texts = self.hints.iter_mut().chain(&mut self.stderr_tail);
+        for text in texts.chain([&mut self.error]) {
+            *text = secrets.redact(text).into_owned();
+        }
+        self
+    }
+
+    pub(super) fn config(error: String, hints: Vec<String>) -> Self {
+        Self {
+            kind: FailureKind::Config,
+            stage: "config".to_owned(),
+            error,
+            hints,
+            stderr_tail: Vec::new(),
+        }
+    }
+
+    pub(super) fn list(error: &ListError, stderr_tail: Vec<String>) -> Self {
+        let (kind, stage) = (FailureKind::List, "list".to_owned());
+        Self {
+            kind,
+            stage,
+            error: error.to_string(),
+            hints: Vec::new(),
+            stderr_tail,
+        }
+    }
+
+    pub(super) fn ended(reason: &str, stderr_tail: Vec<String>) -> Self {
+        let (kind, stage) = (FailureKind::Ended, "call".to_owned());
+        Self {
+            kind,
+            stage,
+            error: format!("the connection ended: {reason}"),
+            hints: Vec::new(),
+            stderr_tail,
+        }
+    }
+}
+
+impl From<ConnectError> for Failure {
+    fn from(error: ConnectError) -> Self {
+        Self {
+            kind: FailureKind::Connect(error.kind),
+            stage: error.stage.to_string(),
+            error: error.message,
+            hints: error.hints,
+            stderr_tail: error.stderr_tail,
+        }
+    }
+}
