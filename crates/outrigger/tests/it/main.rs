@@ -20,6 +20,7 @@ mod layers;
 mod limits;
 mod model;
 mod place;
+mod providers;
 mod real;
 mod refusal;
 mod release;

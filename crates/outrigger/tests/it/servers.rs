@@ -24,7 +24,7 @@ impl Servers {
         Self(folder.canonicalize().unwrap())
     }
 
-    /// PyPI `mcp-server-time`.
+    /// `mcp-server-time` of the Python package index.
     pub(crate) fn time(&self) -> Value {
         json!({ "command": self.python("mcp-server-time"), "args": ["--local-timezone", "UTC"] })
     }
