@@ -8,7 +8,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use outrigger_connect::Connector;
-use outrigger_host::approve::Approver;
+use outrigger_host::approve::{Approver, NobodyThere};
 use outrigger_host::config::{Config, EntryState, Severity};
 use outrigger_host::policy::Policy;
 use outrigger_host::{Host, Parts};
@@ -78,6 +78,22 @@ pub(crate) enum Record {
     Nothing,
 }
 
+/// The first event of a run of `command`.
+pub(crate) fn run_started(
+    common: &Common,
+    command: &str,
+    question: Option<&str>,
+    model: Option<&str>,
+) -> Result<Event, CommandError> {
+    Ok(Event::RunStarted {
+        command: command.to_owned(),
+        question: question.map(ToOwned::to_owned),
+        model: model.map(ToOwned::to_owned),
+        workspace: surroundings::workspace(common)?.display().to_string(),
+        version: env!("CARGO_PKG_VERSION").to_owned(),
+    })
+}
+
 /// A host with its record.
 pub(crate) struct Session {
     pub(crate) host: Host,
@@ -129,6 +145,39 @@ impl Session {
             },
         );
         Ok(Self { host, run, journal })
+    }
+
+    /// A session of a command that only looks: nothing is recorded, nobody is asked.
+    pub(crate) async fn look(common: &Common, config: &Config) -> Result<Self, CommandError> {
+        Self::open(Opening {
+            common,
+            config,
+            record: Record::Nothing,
+            observers: Vec::new(),
+            approver: Arc::new(NobodyThere),
+            allow: &[],
+        })
+        .await
+    }
+
+    /// Waits until no server is starting any more, or `patience` is over. An interrupt closes the
+    /// session and is the error.
+    pub(crate) async fn settled(
+        self,
+        patience: Duration,
+        cancel: &CancellationToken,
+        screen: Screen,
+    ) -> Result<Self, CommandError> {
+        let interrupted = tokio::select! {
+            biased;
+            () = cancel.cancelled() => true,
+            _ = self.host.settled(patience) => false,
+        };
+        if interrupted {
+            self.close(None, screen).await?;
+            return Err(CommandError::new(Exit::Interrupted, "interrupted"));
+        }
+        Ok(self)
     }
 
     /// Closes the servers and then the journal. What could not be recorded is told.

@@ -1,19 +1,19 @@
 //! `outrigger doctor`: each server in turn, what is wrong with it, and what to do.
 
 use std::process::ExitCode;
-use std::sync::Arc;
+use std::time::Duration;
 
 use outrigger_connect::Era;
-use outrigger_host::approve::NobodyThere;
 use outrigger_host::config::{Config, Severity};
 use outrigger_host::{Host, ServerState, ServerStatus};
 use serde_json::{Value, json};
+use tokio_util::sync::CancellationToken;
 
 use super::tools::{standing, state_as_json};
 use crate::cli::{Common, DoctorArgs};
 use crate::error::{CommandError, Exit};
 use crate::screen::{Label, Screen};
-use crate::session::{self, Opening, Record, Session};
+use crate::session::{self, Session};
 use crate::{surroundings, visible};
 
 /// How many tools there are, layer by layer.
@@ -30,30 +30,21 @@ pub(crate) async fn run(
     args: &DoctorArgs,
     screen: Screen,
 ) -> Result<ExitCode, CommandError> {
-    let cancel = tokio_util::sync::CancellationToken::new();
-    session::interruptible(&cancel, doctor(common, args, screen)).await
+    let cancel = CancellationToken::new();
+    session::interruptible(&cancel, doctor(common, args, screen, &cancel)).await
 }
 
 async fn doctor(
     common: &Common,
     args: &DoctorArgs,
     screen: Screen,
+    cancel: &CancellationToken,
 ) -> Result<ExitCode, CommandError> {
     // Broken files are what a doctor is for: they are told below, and the rest is still looked at.
     let config = outrigger_host::config::load(&surroundings::of_configuration(common)?);
-    let session = Session::open(Opening {
-        common,
-        config: &config,
-        record: Record::Nothing,
-        observers: Vec::new(),
-        approver: Arc::new(NobodyThere),
-        allow: &[],
-    })
-    .await?;
-    session
-        .host
-        .settled(std::time::Duration::from_secs(120))
-        .await;
+    let session = Session::look(common, &config).await?;
+    let patience = Duration::from_secs(120);
+    let session = session.settled(patience, cancel, screen).await?;
     let (servers, counts) = (session.host.servers(), Counts::of(&session.host));
     let printed = if args.json {
         screen.json(&as_json(&config, &servers, &counts))

@@ -1,18 +1,17 @@
 //! `outrigger tools`: what there is to work with, and what it costs.
 
 use std::process::ExitCode;
-use std::sync::Arc;
 
-use outrigger_host::approve::NobodyThere;
 use outrigger_host::catalog::CatalogTool;
 use outrigger_host::{Failure, Host, ServerState, ServerStatus};
 use serde_json::{Value, json};
+use tokio_util::sync::CancellationToken;
 
 use crate::cli::{Common, ToolsArgs};
 use crate::display::seconds;
 use crate::error::{CommandError, Exit};
 use crate::screen::{Label, Screen};
-use crate::session::{self, Opening, Record, Session};
+use crate::session::{self, Session};
 use crate::visible;
 
 pub(crate) async fn run(
@@ -20,29 +19,22 @@ pub(crate) async fn run(
     args: &ToolsArgs,
     screen: Screen,
 ) -> Result<ExitCode, CommandError> {
-    let cancel = tokio_util::sync::CancellationToken::new();
-    session::interruptible(&cancel, tools(common, args, screen)).await
+    let cancel = CancellationToken::new();
+    session::interruptible(&cancel, tools(common, args, screen, &cancel)).await
 }
 
 async fn tools(
     common: &Common,
     args: &ToolsArgs,
     screen: Screen,
+    cancel: &CancellationToken,
 ) -> Result<ExitCode, CommandError> {
     let mut config = session::configuration(common, screen)?;
     if let Some(server) = &args.server {
         session::only(&mut config, server)?;
     }
-    let session = Session::open(Opening {
-        common,
-        config: &config,
-        record: Record::Nothing,
-        observers: Vec::new(),
-        approver: Arc::new(NobodyThere),
-        allow: &[],
-    })
-    .await?;
-    session.host.settled(session::PATIENCE).await;
+    let session = Session::look(common, &config).await?;
+    let session = session.settled(session::PATIENCE, cancel, screen).await?;
     let servers = session.host.servers();
     let printed = if args.json {
         screen.json(

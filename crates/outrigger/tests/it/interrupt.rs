@@ -6,7 +6,7 @@ use outrigger_testkit::provider_server::{Delivery, Turn};
 use serde_json::json;
 
 use crate::model::Model;
-use crate::place::{Ran, until};
+use crate::place::{Place, Ran, until};
 use crate::scripted::lab;
 
 fn signal(pid: u32, name: &str) {
@@ -208,4 +208,27 @@ fn a_killed_host_leaves_no_process_and_an_honest_ledger() {
         "{}",
         place.last_run()
     );
+}
+
+#[test]
+fn who_only_looks_can_be_interrupted_at_any_time() {
+    for words in [&["tools"][..], &["doctor"], &["call", "silent", "x"]] {
+        let silent = json!({ "command": "sh", "args": ["-c", "touch started; sleep 1000"] });
+        let place = Place::with_servers(&json!({ "silent": silent }));
+        let mut command = place.command(words);
+        let pipe = Stdio::piped;
+        let child = command
+            .stdin(Stdio::null())
+            .stdout(pipe())
+            .stderr(pipe())
+            .spawn()
+            .unwrap();
+        until("the server is started", || {
+            place.project().join("started").exists()
+        });
+        signal(child.id(), "INT");
+        let ran = Ran::of(child);
+        assert_eq!(ran.code, 130, "{words:?}: {ran:#?}");
+        place.assert_nothing_runs();
+    }
 }
