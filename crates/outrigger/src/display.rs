@@ -101,19 +101,7 @@ impl Display {
         }
     }
 
-    fn call_ended(
-        &self,
-        call: u32,
-        outcome: OutcomeKind,
-        is_error: bool,
-        summary: &str,
-        took_ms: u64,
-    ) {
-        let label = match outcome {
-            OutcomeKind::Completed if !is_error => Label::Good,
-            OutcomeKind::Completed | OutcomeKind::Rejected | OutcomeKind::NotSent => Label::Warn,
-            OutcomeKind::Unknown | OutcomeKind::Violated => Label::Bad,
-        };
+    fn call_ended(&self, call: u32, label: Label, summary: &str, took_ms: u64) {
         let summary = shown(summary);
         let arrow = self.screen.talk(label, "←");
         let took = if took_ms > 0 {
@@ -121,10 +109,9 @@ impl Display {
         } else {
             String::new()
         };
-        self.screen.say(format_args!(
-            "#{call} {arrow} {summary}{}",
-            self.screen.talk(Label::Dim, &took)
-        ));
+        let took = self.screen.talk(Label::Dim, &took);
+        self.screen
+            .say(format_args!("#{call} {arrow} {summary}{took}"));
     }
 
     fn turn(&self, turn: u32, usage: &Tokens, took_ms: u64) {
@@ -155,7 +142,17 @@ impl Display {
 
 impl Observer for Display {
     fn observe(&self, recorded: &Recorded) {
-        match &recorded.event {
+        self.on_server(&recorded.event);
+        if self.show != Show::Servers {
+            self.on_turn(&recorded.event);
+            self.on_call(&recorded.event);
+        }
+    }
+}
+
+impl Display {
+    fn on_server(&self, event: &Event) {
+        match event {
             Event::ServerReady {
                 server,
                 tools,
@@ -164,12 +161,10 @@ impl Observer for Display {
                 ..
             } => {
                 let noun = if *tools == 1 { "tool " } else { "tools" };
+                let took = seconds(*took_ms);
                 self.server(
                     server,
-                    &format!(
-                        "{tools:>3} {noun} ~{tokens} tokens, ready in {}",
-                        seconds(*took_ms)
-                    ),
+                    &format!("{tools:>3} {noun} ~{tokens} tokens, ready in {took}"),
                 );
             }
             Event::ServerFailed {
@@ -182,7 +177,8 @@ impl Observer for Display {
                 self.server_failed(server, error, hints, stderr_tail);
             }
             Event::ServerEnded { server, reason } => {
-                self.server(server, &format!("{}; what it kept in memory is gone", visible::line(reason)))
+                let reason = visible::line(reason);
+                self.server(server, &format!("{reason}; what it kept in memory is gone"));
             }
             Event::ToolSetAside {
                 server,
@@ -190,27 +186,23 @@ impl Observer for Display {
                 reason,
             } => {
                 let word = self.screen.talk(Label::Warn, "set aside");
-                self.server(
-                    server,
-                    &format!(
-                        "tool `{}` {word}: {}",
-                        visible::line(tool),
-                        visible::line(reason)
-                    ),
-                );
+                let (tool, reason) = (visible::line(tool), visible::line(reason));
+                self.server(server, &format!("tool `{tool}` {word}: {reason}"));
             }
-            _ if self.show == Show::Servers => {}
+            _ => {}
+        }
+    }
+
+    fn on_turn(&self, event: &Event) {
+        match event {
             Event::ModelRetry {
                 attempt,
                 wait_ms,
                 reason,
                 ..
             } => {
-                let line = format!(
-                    "trying again in {} (attempt {attempt}): {}",
-                    seconds(*wait_ms),
-                    visible::line(reason)
-                );
+                let (wait, reason) = (seconds(*wait_ms), visible::line(reason));
+                let line = format!("trying again in {wait} (attempt {attempt}): {reason}");
                 self.screen.say(self.screen.talk(Label::Warn, &line));
             }
             Event::ModelAnswered {
@@ -223,6 +215,12 @@ impl Observer for Display {
                 self.end_text(*calls == 0);
                 self.turn(*turn, usage, *took_ms);
             }
+            _ => {}
+        }
+    }
+
+    fn on_call(&self, event: &Event) {
+        match event {
             Event::CallProposed { call, tool, .. } => {
                 let tool = visible::line(tool).into_owned();
                 self.state(|state| state.announced.insert(*call, tool));
@@ -232,7 +230,9 @@ impl Observer for Display {
                 arguments,
                 repairs,
                 ..
-            } => self.call_prepared(*call, arguments.get(), repairs),
+            } => {
+                self.call_prepared(*call, arguments.get(), repairs);
+            }
             Event::CallDecided {
                 call,
                 allowed: false,
@@ -257,7 +257,7 @@ impl Observer for Display {
                 took_ms,
                 ..
             } => {
-                self.call_ended(*call, *outcome, *is_error, summary, *took_ms);
+                self.call_ended(*call, label_of(*outcome, *is_error), summary, *took_ms);
             }
             Event::LateAnswer { call, summary, .. } => {
                 self.screen
@@ -265,6 +265,14 @@ impl Observer for Display {
             }
             _ => {}
         }
+    }
+}
+
+fn label_of(outcome: OutcomeKind, is_error: bool) -> Label {
+    match outcome {
+        OutcomeKind::Completed if !is_error => Label::Good,
+        OutcomeKind::Completed | OutcomeKind::Rejected | OutcomeKind::NotSent => Label::Warn,
+        OutcomeKind::Unknown | OutcomeKind::Violated => Label::Bad,
     }
 }
 

@@ -30,8 +30,17 @@ pub(crate) enum Label {
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Screen {
     quiet: bool,
-    color_out: bool,
-    color_err: bool,
+    /// Somebody can be asked: stdin and stderr are terminals.
+    attended: bool,
+    out: Stream,
+    err: Stream,
+}
+
+/// What is known of one output.
+#[derive(Debug, Clone, Copy, Default)]
+struct Stream {
+    terminal: bool,
+    color: bool,
 }
 
 /// Text with a label, ready to be written.
@@ -43,15 +52,23 @@ pub(crate) struct Painted<'a> {
 impl Screen {
     pub(crate) fn new(common: &Common) -> Self {
         let auto = !crate::surroundings::no_color();
-        let color = |terminal: bool| match common.color {
-            Color::Always => true,
-            Color::Never => false,
-            Color::Auto => auto && terminal,
+        let stream = |terminal: bool| Stream {
+            terminal,
+            color: match common.color {
+                Color::Always => true,
+                Color::Never => false,
+                Color::Auto => auto && terminal,
+            },
         };
+        let (out, err) = (
+            stream(io::stdout().is_terminal()),
+            stream(io::stderr().is_terminal()),
+        );
         Self {
             quiet: common.quiet,
-            color_out: color(io::stdout().is_terminal()),
-            color_err: color(io::stderr().is_terminal()),
+            attended: io::stdin().is_terminal() && err.terminal,
+            out,
+            err,
         }
     }
 
@@ -59,22 +76,24 @@ impl Screen {
     pub(crate) fn plain() -> Self {
         Self {
             quiet: false,
-            color_out: false,
-            color_err: false,
+            attended: false,
+            out: Stream::default(),
+            err: Stream::default(),
         }
     }
 
     /// Whether stdout is a terminal, and so read by a person.
     pub(crate) fn data_is_read_live(self) -> bool {
-        io::stdout().is_terminal()
+        self.out.terminal
     }
 
     /// Whether somebody can be asked: the question goes to stderr, the answer comes from stdin.
     pub(crate) fn can_ask(self) -> bool {
-        io::stdin().is_terminal() && io::stderr().is_terminal()
+        self.attended
     }
 
     /// Data, as it is.
+    #[expect(clippy::unused_self, reason = "who has no screen cannot print")]
     pub(crate) fn data(self, text: &str) -> io::Result<()> {
         let mut out = io::stdout().lock();
         match out.write_all(text.as_bytes()).and_then(|()| out.flush()) {
@@ -109,11 +128,13 @@ impl Screen {
     }
 
     /// Talk that is heard even when quiet: errors, questions.
+    #[expect(clippy::unused_self, reason = "who has no screen cannot print")]
     pub(crate) fn insist(self, text: impl fmt::Display) {
         writeln!(io::stderr().lock(), "{text}").ok();
     }
 
     /// The beginning of a line of talk that the person will end.
+    #[expect(clippy::unused_self, reason = "who has no screen cannot print")]
     pub(crate) fn prompt(self, text: impl fmt::Display) {
         let mut err = io::stderr().lock();
         write!(err, "{text}").and_then(|()| err.flush()).ok();
@@ -128,18 +149,18 @@ impl Screen {
     }
 
     /// Text for stderr.
-    pub(crate) fn talk<'a>(self, label: Label, text: &'a str) -> Painted<'a> {
+    pub(crate) fn talk(self, label: Label, text: &str) -> Painted<'_> {
         Painted {
             text,
-            style: self.color_err.then(|| style(label)),
+            style: self.err.color.then(|| style(label)),
         }
     }
 
     /// Text for stdout.
-    pub(crate) fn ink<'a>(self, label: Label, text: &'a str) -> Painted<'a> {
+    pub(crate) fn ink(self, label: Label, text: &str) -> Painted<'_> {
         Painted {
             text,
-            style: self.color_out.then(|| style(label)),
+            style: self.out.color.then(|| style(label)),
         }
     }
 
@@ -172,7 +193,7 @@ impl Screen {
         tracing_subscriber::fmt()
             .with_env_filter(filter)
             .with_writer(io::stderr)
-            .with_ansi(self.color_err)
+            .with_ansi(self.err.color)
             .try_init()
             .ok();
     }

@@ -7,7 +7,7 @@ use std::sync::Arc;
 use outrigger_agent::{Agent, Answer, Conversation, Ending, Limits};
 use outrigger_host::config::RunLimits;
 use outrigger_host::policy::Policy;
-use outrigger_journal::{Event, Journal, RunId};
+use outrigger_journal::{Journal, RunId};
 use outrigger_model::ModelErrorKind;
 use tokio_util::sync::CancellationToken;
 
@@ -45,13 +45,7 @@ async fn ask(
         Show::Run
     };
     let display = Arc::new(Display::new(screen, show));
-    let started = Event::RunStarted {
-        command: "ask".to_owned(),
-        question: Some(question.clone()),
-        model: Some(model.id().to_owned()),
-        workspace: surroundings::workspace(common)?.display().to_string(),
-        version: env!("CARGO_PKG_VERSION").to_owned(),
-    };
+    let started = session::run_started(common, "ask", Some(&question), Some(model.id()))?;
     let session = Session::open(Opening {
         common,
         config: &config,

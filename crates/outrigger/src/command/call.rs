@@ -13,12 +13,12 @@ use outrigger_journal::{Event, RunStatus, Tokens};
 use serde_json::{Map, Value, json};
 use tokio_util::sync::CancellationToken;
 
+use crate::approver;
 use crate::cli::{CallArgs, Common};
 use crate::display::{Display, Show};
 use crate::error::{CommandError, Exit};
 use crate::screen::Screen;
 use crate::session::{self, Opening, Record, Session};
-use crate::{approver, surroundings};
 
 pub(crate) async fn run(
     common: &Common,
@@ -37,13 +37,7 @@ async fn call(
 ) -> Result<ExitCode, CommandError> {
     let mut config = session::configuration(common, screen)?;
     session::only(&mut config, &args.server)?;
-    let started = Event::RunStarted {
-        command: "call".to_owned(),
-        question: None,
-        model: None,
-        workspace: surroundings::workspace(common)?.display().to_string(),
-        version: env!("CARGO_PKG_VERSION").to_owned(),
-    };
+    let started = session::run_started(common, "call", None, None)?;
     let session = Session::open(Opening {
         common,
         config: &config,
