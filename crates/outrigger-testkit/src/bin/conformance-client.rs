@@ -1,0 +1,127 @@
+//! The client of the official conformance suite, over the real [`Connection`].
+//!
+//! `conformance-client URL`: connects, lists, calls what is offered, closes. The suite says in
+//! `MCP_CONFORMANCE_CONTEXT` which calls it wants; without that each tool is called once, with
+//! arguments made up from its schema. Exit code 0: all of it worked.
+#![allow(
+    clippy::disallowed_methods,
+    reason = "a test program is told by its environment what to do"
+)]
+
+use std::error::Error;
+use std::process::ExitCode;
+use std::time::Duration;
+
+use outrigger_connect::{
+    CallOptions, Connection, Connector, Deadlines, HttpSpec, Limits, Protocol, ServerName,
+    ServerSpec, TransportSpec,
+};
+use serde_json::value::RawValue;
+use serde_json::{Map, Value, json};
+use tokio_util::sync::CancellationToken;
+
+type Failure = Box<dyn Error>;
+
+#[tokio::main]
+async fn main() -> ExitCode {
+    let Some(url) = std::env::args().nth(1) else {
+        return complain("usage: conformance-client URL");
+    };
+    match Box::pin(run(&url)).await {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => complain(&error.to_string()),
+    }
+}
+
+#[allow(clippy::print_stderr, reason = "this is how a test program speaks")]
+fn complain(words: &str) -> ExitCode {
+    eprintln!("conformance-client: {words}");
+    ExitCode::FAILURE
+}
+
+async fn run(url: &str) -> Result<(), Failure> {
+    let context = context()?;
+    let connection = connect(url).await?;
+    let done = play(&connection, &context).await;
+    connection.close().await;
+    done
+}
+
+/// What the suite says about this scenario; `null` when it says nothing.
+fn context() -> Result<Value, Failure> {
+    match std::env::var("MCP_CONFORMANCE_CONTEXT") {
+        Ok(text) => Ok(serde_json::from_str(&text)?),
+        Err(_) => Ok(Value::Null),
+    }
+}
+
+async fn connect(url: &str) -> Result<Connection, Failure> {
+    let spec = ServerSpec {
+        name: ServerName::new("conformance")?,
+        transport: TransportSpec::Http(HttpSpec {
+            url: url.parse()?,
+            headers: Vec::new(),
+        }),
+        protocol: Protocol::Auto,
+        deadlines: Deadlines {
+            start: Duration::from_secs(10),
+            call: Duration::from_secs(15),
+            ..Deadlines::default()
+        },
+        limits: Limits::default(),
+    };
+    let connector = Connector::new(env!("CARGO_PKG_VERSION"), None);
+    Ok(connector.connect(&spec, &CancellationToken::new()).await?)
+}
+
+async fn play(connection: &Connection, context: &Value) -> Result<(), Failure> {
+    let listing = connection.list_tools().await?;
+    let calls: Vec<(String, Value)> = match context["toolCalls"].as_array() {
+        Some(calls) => calls
+            .iter()
+            .map(|call| {
+                (
+                    call["name"].as_str().unwrap_or_default().to_owned(),
+                    call["arguments"].clone(),
+                )
+            })
+            .collect(),
+        None => listing
+            .tools
+            .iter()
+            .filter_map(|tool| made_up(tool))
+            .collect(),
+    };
+    for (tool, arguments) in calls {
+        let arguments = RawValue::from_string(arguments.to_string())?;
+        connection
+            .call_tool(&tool, &arguments, CallOptions::default())
+            .await
+            .map_err(|error| format!("`{tool}`: {error}"))?;
+    }
+    Ok(())
+}
+
+/// A call of a tool with one value for each argument that its schema names.
+fn made_up(tool: &RawValue) -> Option<(String, Value)> {
+    let tool: Value = serde_json::from_str(tool.get()).ok()?;
+    let name = tool["name"].as_str()?.to_owned();
+    let properties = tool["inputSchema"]["properties"].as_object();
+    let arguments: Map<String, Value> = properties
+        .into_iter()
+        .flatten()
+        .filter_map(|(name, schema)| Some((name.clone(), value_of(schema)?)))
+        .collect();
+    Some((name, arguments.into()))
+}
+
+fn value_of(schema: &Value) -> Option<Value> {
+    Some(match schema["type"].as_str()? {
+        "string" => json!("text"),
+        "integer" | "number" => json!(7),
+        "boolean" => json!(true),
+        "array" => json!([]),
+        "object" => json!({}),
+        _ => return None,
+    })
+}
