@@ -9,6 +9,7 @@
 )]
 
 mod config;
+mod docs;
 mod lab;
 mod pipeline;
 mod policy;
