@@ -2,9 +2,9 @@
 
 use std::time::Duration;
 
-use outrigger_host::CallContext;
 use outrigger_host::approve::Answer;
 use outrigger_host::outcome::{CallOutcome, Rejection};
+use outrigger_host::{CallContext, CallReport};
 use outrigger_journal::{Event, OutcomeKind};
 use serde_json::json;
 use tokio_util::sync::CancellationToken;
@@ -18,10 +18,17 @@ fn within(millis: u64) -> CallContext {
     }
 }
 
+/// How a call ended and what the model reads, after a look at the journal.
+async fn told(lab: &Lab, what: &str, report: &CallReport) -> String {
+    let kind = report.outcome.kind();
+    assert_eq!(lab.ends(report.call).await, [kind], "{what}");
+    format!("{what}: {}: {}", kind.as_str(), words(report))
+}
+
 #[tokio::test]
 async fn each_outcome_is_told_and_written_once() {
     let lab = Lab::open().await;
-    let mut told = Vec::new();
+    let mut all = Vec::new();
     for (tool, arguments) in [
         ("keep", "{}"),
         ("fail", "{}"),
@@ -34,16 +41,7 @@ async fn each_outcome_is_told_and_written_once() {
         ("garble", "{}"),
     ] {
         let report = lab.call(tool, arguments).await;
-        assert_eq!(
-            lab.ends(report.call).await,
-            [report.outcome.kind()],
-            "{tool} {arguments}"
-        );
-        told.push(format!(
-            "{tool} {arguments}: {}: {}",
-            report.outcome.kind().as_str(),
-            words(&report)
-        ));
+        all.push(told(&lab, &format!("{tool} {arguments}"), &report).await);
     }
     let toolset = lab.host.toolset();
     for tool in ["wait", "leave", "keep"] {
@@ -51,21 +49,9 @@ async fn each_outcome_is_told_and_written_once() {
         if tool == "leave" {
             until(|| lab.host.toolset().tools().is_empty()).await;
         }
-        assert_eq!(
-            lab.ends(report.call).await,
-            [report.outcome.kind()],
-            "{tool}"
-        );
-        told.push(format!(
-            "{tool}: {}: {}",
-            report.outcome.kind().as_str(),
-            words(&report)
-        ));
-        if tool == "leave" {
-            until(|| lab.host.toolset().tools().is_empty()).await;
-        }
+        all.push(told(&lab, tool, &report).await);
     }
-    insta::assert_snapshot!(told.join("\n"), @r#"
+    insta::assert_snapshot!(all.join("\n"), @r#"
     keep {}: completed: kept
     fail {}: completed: The tool reports an error:
     no such row
