@@ -5,6 +5,7 @@
 mod authorize;
 mod dispatch;
 mod finish;
+mod late;
 mod prepare;
 
 use std::borrow::Cow;
@@ -18,6 +19,7 @@ use tokio_util::sync::CancellationToken;
 pub use authorize::Permit;
 pub(crate) use authorize::Sessions;
 
+use self::late::LateAnswers;
 use crate::host::Host;
 use crate::outcome::{CallOutcome, Rejection};
 use crate::toolset::Toolset;
@@ -132,6 +134,7 @@ pub(crate) struct LedgerLine {
     server: Option<String>,
     sent: Option<Instant>,
     answered: Option<Box<serde_json::value::RawValue>>,
+    late: Arc<LateAnswers>,
     closed: bool,
 }
 
@@ -149,6 +152,7 @@ impl LedgerLine {
             server: None,
             sent: None,
             answered: None,
+            late: Arc::default(),
             closed: false,
         }
     }
@@ -195,6 +199,7 @@ impl LedgerLine {
             tokens,
             took_ms: u64::try_from(took.as_millis()).unwrap_or(u64::MAX),
         });
+        self.late.ended(&self.run);
         took
     }
 }

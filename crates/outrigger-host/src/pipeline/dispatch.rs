@@ -2,17 +2,17 @@
 //! byte leaves; the call is sent once, and how it ended is told by what is known.
 
 use std::borrow::Cow;
+use std::sync::Arc;
 use std::time::Instant;
 
 use outrigger_connect::{CallError, CallOptions};
-use outrigger_journal::{Event, OutcomeKind, Run};
+use outrigger_journal::Event;
 use serde_json::value::RawValue;
 
 use super::authorize::Permit;
 use super::{CallContext, LedgerLine, finish};
 use crate::host::Host;
 use crate::outcome::{CallOutcome, Rejection};
-use crate::words;
 
 impl Host {
     pub(super) async fn dispatch(
@@ -36,12 +36,12 @@ impl Host {
             });
         }
         line.sent = Some(Instant::now());
-        let (run, call) = (line.run.clone(), line.call);
+        let (run, call, late) = (line.run.clone(), line.call, Arc::clone(&line.late));
         let options = CallOptions {
             cancel: context.cancel,
             deadline: context.deadline,
             on_progress: context.on_progress,
-            on_late: Some(Box::new(move |answer| record_late(&run, call, answer))),
+            on_late: Some(Box::new(move |answer| late.came(&run, call, answer))),
         };
         let answer = connection
             .call_tool(&tool.raw_name, &arguments.raw, options)
@@ -57,30 +57,4 @@ impl Host {
         line.answered = answered;
         outcome
     }
-}
-
-/// An answer to a call that had ended as unknown: the ledger learns it, the model's turn does not.
-fn record_late(run: &Run, call: u32, answer: Result<Box<RawValue>, CallError>) {
-    let (outcome, summary, result) = match answer {
-        Ok(raw) => match crate::result::ToolResult::read(raw) {
-            Ok(result) => {
-                let raw = result.raw.clone();
-                let outcome = CallOutcome::Completed(result);
-                (
-                    OutcomeKind::Completed,
-                    words::for_person(&outcome),
-                    Some(raw),
-                )
-            }
-            Err((raw, what)) => (OutcomeKind::Violated, what, Some(raw)),
-        },
-        Err(error @ CallError::Rpc { .. }) => (OutcomeKind::Completed, error.to_string(), None),
-        Err(_) => return,
-    };
-    run.record(Event::LateAnswer {
-        call,
-        outcome,
-        summary,
-        result,
-    });
 }
