@@ -1,48 +1,38 @@
 //! One `tools/call`.
 //!
-//! Promises: it is sent at most once; it ends by its soft deadline, which progress moves, or by its
-//! hard one, which nothing moves; the error says whether anything left the process.
+//! Promises: it is sent at most once, save as a server asks for it again with its questions answered
+//! (`rounds`); it ends by its soft deadline, which progress moves, or by its hard one, which nothing
+//! moves; the error says whether anything left the process.
 //! Leaves out: permission, schemas and what the result means.
 
-use std::time::Duration;
+mod clock;
+mod rounds;
+mod task;
 
-use serde::Deserialize;
 use serde_json::value::RawValue;
 use tokio::sync::SemaphorePermit;
-use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
 use crate::CallError;
-use crate::connection::{CallOptions, Era, Inner};
+use crate::connection::{CallOptions, Era, Inner, OnLate};
 use crate::error::Seconds;
-use crate::rpc::{Answer, Failure, GivenUp, Request};
+use crate::rpc::{Answer, Failure, GivenUp, Request, Scope};
 
-/// How long a call may take.
-struct Clock {
-    soft: Duration,
-    soft_end: Instant,
-    hard_end: Instant,
-    begun: Instant,
-}
+use clock::Clock;
+use rounds::{Reply, Said};
 
-impl Clock {
-    fn start(soft: Duration, hard: Duration) -> Self {
-        let begun = Instant::now();
-        Self {
-            soft,
-            soft_end: begun + soft,
-            hard_end: begun + hard.max(soft),
-            begun,
-        }
-    }
-
-    fn end(&self) -> Instant {
-        self.soft_end.min(self.hard_end)
-    }
-
-    fn progressed(&mut self) {
-        self.soft_end = Instant::now() + self.soft;
-    }
+/// A call under way.
+struct Call<'a> {
+    inner: &'a Inner,
+    tool: &'a str,
+    arguments: &'a str,
+    options: CallOptions,
+    clock: Clock,
+    scope: Scope,
+    /// The server has had the call and answered with something that is no result.
+    begun: bool,
+    /// Times that the server's questions were answered.
+    rounds: u32,
 }
 
 impl Inner {
@@ -50,33 +40,29 @@ impl Inner {
         &self,
         tool: &str,
         arguments: &RawValue,
-        mut options: CallOptions,
+        options: CallOptions,
     ) -> Result<Box<RawValue>, CallError> {
-        let mut clock = Clock::start(
+        let clock = Clock::start(
             options.deadline.unwrap_or(self.deadlines.call),
             self.deadlines.call_hard,
         );
         let _slot = self.slot(&options.cancel, &clock).await?;
-        let session = self.session_number();
-        let mut answer = self
-            .attempt(tool, arguments, &mut options, &mut clock)
-            .await?;
-        if let Err(Failure::SessionLost(_)) = &answer {
-            // The server has answered that it does not know the session and so did not look at the
-            // request (MCP, "Session Management", 404). Nothing ran; asking for a new session and
-            // sending the call under it is the first time that it is sent to anybody who runs it.
-            let renewed = tokio::time::timeout_at(clock.end(), self.renew_session(session)).await;
-            if renewed == Ok(true) {
-                answer = self
-                    .attempt(tool, arguments, &mut options, &mut clock)
-                    .await?;
-            }
-        }
-        let result = answer.map_err(CallError::from)?;
-        if self.peer.era == Era::Modern {
-            refuse_questions(&result)?;
-        }
-        Ok(result)
+        let scope = Scope::of(tool);
+        let _over = scope.over.clone().drop_guard();
+        let mut call = Call {
+            inner: self,
+            tool,
+            arguments: match arguments.get() {
+                "null" => "{}",
+                arguments => arguments,
+            },
+            options,
+            clock,
+            scope,
+            begun: false,
+            rounds: 0,
+        };
+        Box::pin(call.run()).await
     }
 
     /// Waits for one of the server's slots; a call that gets none was not sent.
@@ -101,53 +87,6 @@ impl Inner {
         }
     }
 
-    /// Sends the call and waits. `Err`: given up; `Ok`: it ended, one way or the other.
-    async fn attempt(
-        &self,
-        tool: &str,
-        arguments: &RawValue,
-        options: &mut CallOptions,
-        clock: &mut Clock,
-    ) -> Result<Answer, CallError> {
-        let arguments = if arguments.get() == "null" {
-            "{}"
-        } else {
-            arguments.get()
-        };
-        let request = Request::new("tools/call")
-            .name(tool)
-            .member("arguments", arguments)
-            .mirrored(self.mirrored(tool, arguments))
-            .progress(options.on_progress.clone());
-        let mut flight = self.rpc.start(request);
-        let progress = flight.progress();
-        let cancelled = loop {
-            tokio::select! {
-                biased;
-                answer = flight.answer() => return Ok(answer),
-                () = options.cancel.cancelled() => break true,
-                () = progress.notified() => clock.progressed(),
-                () = tokio::time::sleep_until(clock.end()) => break false,
-            }
-        };
-        match flight.give_up(options.on_late.take()) {
-            GivenUp::Answered(answer) => Ok(answer),
-            GivenUp::NotSent if cancelled => Err(CallError::NotSent(
-                "cancelled before it was sent".to_owned(),
-            )),
-            GivenUp::NotSent => {
-                let waited = Seconds(clock.begun.elapsed());
-                Err(CallError::NotSent(format!(
-                    "the server did not take the call within {waited}"
-                )))
-            }
-            GivenUp::Sent if cancelled => Err(CallError::Cancelled),
-            GivenUp::Sent => Err(CallError::Deadline {
-                after: clock.begun.elapsed(),
-            }),
-        }
-    }
-
     /// The headers that the tool's schema asks for.
     fn mirrored(&self, tool: &str, arguments: &str) -> Vec<(String, String)> {
         let mirrors = self
@@ -163,21 +102,128 @@ impl Inner {
     }
 }
 
-/// A modern server may answer with questions instead of a result. None was invited by our
-/// capabilities, and what is no result must not be read as an empty one.
-fn refuse_questions(result: &RawValue) -> Result<(), CallError> {
-    #[derive(Deserialize)]
-    struct Kind<'a> {
-        #[serde(rename = "resultType", borrow, default)]
-        kind: Option<&'a RawValue>,
+impl Call<'_> {
+    async fn run(&mut self) -> Result<Box<RawValue>, CallError> {
+        let mut result = self.first().await?;
+        if self.inner.peer.era == Era::Legacy {
+            return Ok(result);
+        }
+        loop {
+            let reply = match Said::of(&result)? {
+                Said::Result => return Ok(result),
+                Said::Task(task) => {
+                    self.begun = true;
+                    return self.follow(task).await;
+                }
+                Said::Questions(questions) => {
+                    self.begun = true;
+                    self.reply(questions).await?
+                }
+            };
+            result = self
+                .send(&reply)
+                .await?
+                .map_err(|error| self.failed(error.into()))?;
+        }
     }
-    let kind = serde_json::from_str::<Kind<'_>>(result.get())
-        .ok()
-        .and_then(|shape| shape.kind);
-    if kind.is_some_and(|kind| kind.get() == "\"input_required\"") {
-        return Err(CallError::Malformed(
-            "the server asks for input, which this client does not offer".to_owned(),
-        ));
+
+    async fn first(&mut self) -> Result<Box<RawValue>, CallError> {
+        let session = self.inner.session_number();
+        let mut answer = self.send(&Reply::default()).await?;
+        if let Err(Failure::SessionLost(_)) = &answer {
+            // The server has answered that it does not know the session and so did not look at the
+            // request (MCP, "Session Management", 404). Nothing ran; asking for a new session and
+            // sending the call under it is the first time that it is sent to anybody who runs it.
+            let renewal = self.inner.renew_session(session);
+            let renewed = tokio::time::timeout_at(self.clock.end(), renewal).await;
+            if renewed == Ok(true) {
+                answer = self.send(&Reply::default()).await?;
+            }
+        }
+        answer.map_err(CallError::from)
     }
-    Ok(())
+
+    /// Sends the call and waits. `Err`: given up; `Ok`: it ended, one way or the other.
+    async fn send(&mut self, reply: &Reply) -> Result<Answer, CallError> {
+        let mirrored = self.inner.mirrored(self.tool, self.arguments);
+        let mut request = Request::new("tools/call")
+            .name(self.tool)
+            .member("arguments", self.arguments)
+            .mirrored(mirrored)
+            .scope(self.scope.clone())
+            .progress(self.options.on_progress.clone());
+        for (name, json) in reply.members() {
+            request = request.member(name, json);
+        }
+        let mut flight = self.inner.rpc.start(request);
+        let progress = flight.progress();
+        let cancelled = loop {
+            tokio::select! {
+                biased;
+                answer = flight.answer() => return Ok(answer),
+                () = self.options.cancel.cancelled() => break true,
+                () = progress.notified() => self.clock.progressed(),
+                () = tokio::time::sleep_until(self.clock.end()) => {
+                    // The server waits for an answer from this side: its time does not run.
+                    if self.clock.is_over() || !self.scope.is_asking() {
+                        break false;
+                    }
+                    self.clock.progressed();
+                }
+            }
+        };
+        let on_late = self.options.on_late.take().map(only_results);
+        let error = match flight.give_up(on_late) {
+            GivenUp::Answered(answer) => return Ok(answer),
+            GivenUp::NotSent if cancelled => {
+                CallError::NotSent("cancelled before it was sent".to_owned())
+            }
+            GivenUp::NotSent => {
+                let waited = Seconds(self.clock.elapsed());
+                CallError::NotSent(format!("the server did not take the call within {waited}"))
+            }
+            GivenUp::Sent if cancelled => CallError::Cancelled,
+            GivenUp::Sent => self.too_late(),
+        };
+        Err(self.failed(error))
+    }
+
+    fn too_late(&self) -> CallError {
+        CallError::Deadline {
+            after: self.clock.elapsed(),
+        }
+    }
+
+    /// What an error means once the server has had the call: nothing is known not to have happened.
+    fn failed(&self, error: CallError) -> CallError {
+        match error {
+            error if !self.begun => error,
+            CallError::NotSent(_) if self.options.cancel.is_cancelled() => CallError::Cancelled,
+            CallError::NotSent(why) => CallError::Closed(why),
+            CallError::Http {
+                status, message, ..
+            } => CallError::Http {
+                status,
+                refused: false,
+                message,
+            },
+            error => error,
+        }
+    }
+}
+
+/// Late questions are no late result: what they ask for will not be given.
+fn only_results(on_late: OnLate) -> OnLate {
+    Box::new(move |answer| {
+        let answer = answer.and_then(|result| match Said::of(&result)? {
+            Said::Result => Ok(result),
+            Said::Questions(_) => Err(CallError::Unfinished(
+                "the server asked for input after the call was given up".to_owned(),
+            )),
+            Said::Task(_) => Err(CallError::Unfinished(
+                "the server made a task of the call after it was given up".to_owned(),
+            )),
+        });
+        on_late(answer);
+    })
 }

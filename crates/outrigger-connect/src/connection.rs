@@ -6,14 +6,14 @@
 
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Mutex};
+use std::sync::{Arc, Mutex, Once};
 use std::time::{Duration, Instant};
 
 use serde_json::value::RawValue;
 use tokio::sync::{OnceCell, Semaphore, watch};
 use tokio_util::sync::CancellationToken;
 
-use crate::handshake::Handshake;
+use crate::handshake::{Handshake, Identity};
 use crate::link::Link;
 use crate::link::http::mirror::Mirror;
 use crate::rpc::Rpc;
@@ -123,8 +123,9 @@ pub(crate) struct Inner {
     pub(crate) link: Box<dyn Link>,
     pub(crate) deadlines: Deadlines,
     pub(crate) limits: Limits,
-    /// `clientInfo` as JSON.
-    pub(crate) client: Arc<str>,
+    pub(crate) client: Identity,
+    /// Changes of the server's tools are listened for.
+    pub(crate) listening: Once,
     /// One permit for each call that may be under way.
     pub(crate) slots: Semaphore,
     /// Arguments to repeat in headers, by tool.

@@ -8,15 +8,19 @@ mod explain;
 
 use std::ffi::OsString;
 use std::sync::atomic::AtomicU64;
-use std::sync::{Arc, Mutex};
+use std::sync::{Arc, Mutex, Once};
 use std::time::{Duration, Instant};
 
 use outrigger_sandbox::SpawnError;
 use tokio::sync::{OnceCell, Semaphore, mpsc};
 use tokio_util::sync::CancellationToken;
 
+use crate::connection::Era;
 use crate::connection::{Inner, PeerInfo, Timings};
-use crate::handshake::{self, Handshake, HandshakeError, Peer};
+use crate::desk::Desk;
+use crate::eras::{EraCache, Eras};
+use crate::handlers::Handlers;
+use crate::handshake::{self, Handshake, HandshakeError, Identity, Peer, Versions};
 use crate::link::http::events::Events;
 use crate::link::http::{BadHttpSpec, Clients, Http};
 use crate::link::pipe::Pipe;
@@ -39,6 +43,8 @@ pub struct Connector {
     clients: Clients,
     /// `clientInfo` as JSON.
     client: Arc<str>,
+    handlers: Handlers,
+    eras: Option<Eras>,
 }
 
 impl Connector {
@@ -49,7 +55,23 @@ impl Connector {
             supervisor,
             clients: Clients::new(&format!("outrigger/{client_version}")),
             client: handshake::client_info(client_version).into(),
+            handlers: Handlers::default(),
+            eras: None,
         }
+    }
+
+    /// The connections made from now on answer the servers' questions with `handlers`.
+    #[must_use]
+    pub fn with_handlers(mut self, handlers: Handlers) -> Self {
+        self.handlers = handlers;
+        self
+    }
+
+    /// Remembers in `cache` which era each server speaks, and begins with that.
+    #[must_use]
+    pub fn with_eras(mut self, cache: Arc<dyn EraCache>) -> Self {
+        self.eras = Some(Eras(cache));
+        self
     }
 
     /// Connects, agrees on an era, and returns a connection that is ready to list.
@@ -67,10 +89,18 @@ impl Connector {
             }
         };
         match outcome {
-            Ok(peer) => attempt
-                .connection(peer)
-                .ok_or_else(|| explain::cancelled(spec)),
-            Err(trouble) => Err(Box::pin(attempt.explain(trouble)).await),
+            Ok(peer) => {
+                attempt.remember(Some(peer.agreed.era));
+                attempt
+                    .connection(peer)
+                    .ok_or_else(|| explain::cancelled(spec))
+            }
+            Err(trouble) => {
+                if !matches!(trouble, Trouble::Cancelled) {
+                    attempt.remember(None);
+                }
+                Err(Box::pin(attempt.explain(trouble)).await)
+            }
         }
     }
 }
@@ -96,6 +126,8 @@ struct Attempt<'a> {
     waiting_for: Mutex<&'static str>,
     /// The server was started a second time, without the probe.
     again: bool,
+    identity: Identity,
+    remembered: Option<Era>,
 }
 
 /// Which of the ways to a server is taken.
@@ -131,16 +163,52 @@ impl<'a> Attempt<'a> {
             timings: Timings::default(),
             waiting_for: Mutex::new("initialize"),
             again: false,
+            identity: Identity {
+                info: connector.client.clone(),
+                capabilities: connector.handlers.capabilities().into(),
+                versions: Versions::allowed(spec.versions.as_deref()),
+            },
+            remembered: connector
+                .eras
+                .as_ref()
+                .and_then(|eras| eras.0.get(&spec.key()?)),
         }
     }
 
     async fn run(&mut self) -> Result<Peer, Trouble> {
-        self.open(Way::Configured)?;
-        self.timings.start = self.begun.elapsed();
         let protocol = match self.spec.transport {
             TransportSpec::Sse(_) => Protocol::Legacy,
             _ => self.spec.protocol,
         };
+        let not_allowed = Trouble::Handshake(HandshakeError::NotAllowed);
+        let protocol = self.identity.versions.narrow(protocol).ok_or(not_allowed)?;
+        self.open(Way::Configured)?;
+        self.timings.start = self.begun.elapsed();
+        if protocol != Protocol::Auto || self.remembered != Some(Era::Legacy) {
+            return self.try_ways(protocol).await;
+        }
+        match self.try_ways(Protocol::Legacy).await {
+            // It answers, and not as it did: what was remembered does not hold any more.
+            Err(Trouble::Handshake(error)) if error.is_answer() => {
+                tracing::debug!(server = %self.spec.name, "not the era that was remembered; probing it");
+                self.clean_up().await;
+                self.open(Way::Configured)?;
+                self.try_ways(Protocol::Auto).await
+            }
+            outcome => outcome,
+        }
+    }
+
+    fn remember(&self, era: Option<Era>) {
+        if let (Some(eras), Some(key)) = (&self.connector.eras, self.spec.key())
+            && self.remembered != era
+        {
+            eras.0.put(&key, era);
+        }
+    }
+
+    /// Agrees on the link that is open, else on another that the same server may offer.
+    async fn try_ways(&mut self, protocol: Protocol) -> Result<Peer, Trouble> {
         let first = self.agree(protocol).await;
         match &first {
             // What died before the probe could reach it did not die of the probe.
@@ -194,9 +262,12 @@ impl<'a> Attempt<'a> {
         let handshake = Handshake {
             rpc: &open.rpc,
             link: open.link.as_ref(),
-            client: &self.connector.client,
+            client: &self.identity,
             // Half of the time at least is left for what comes after a probe that is not answered.
-            probe: self.spec.deadlines.probe.min(self.spec.deadlines.start / 2),
+            probe: match self.remembered {
+                Some(Era::Modern) => self.spec.deadlines.start / 2,
+                _ => self.spec.deadlines.probe.min(self.spec.deadlines.start / 2),
+            },
             separate_exchanges: self.over_http(),
             waiting_for: &self.waiting_for,
         };
@@ -213,7 +284,13 @@ impl<'a> Attempt<'a> {
     fn open(&mut self, way: Way) -> Result<(), Trouble> {
         let limits = &self.spec.limits;
         let (sender, queue) = mpsc::channel(QUEUE.max(limits.concurrent_calls * 2));
-        let rpc = Arc::new(Rpc::new(sender));
+        let handlers = self.connector.handlers.clone();
+        let desk = Desk::new(
+            self.spec.name.clone(),
+            handlers,
+            self.spec.deadlines.call_hard,
+        );
+        let rpc = Rpc::new(sender, Arc::new(desk));
         let inbox: Arc<dyn Inbox> = rpc.clone();
         let ends = (queue, inbox);
         let clients = &self.connector.clients;
@@ -276,7 +353,8 @@ impl<'a> Attempt<'a> {
             link,
             deadlines: self.spec.deadlines,
             limits: self.spec.limits,
-            client: self.connector.client.clone(),
+            client: self.identity.clone(),
+            listening: Once::new(),
             slots: Semaphore::new(
                 self.spec
                     .limits

@@ -149,6 +149,10 @@ pub enum CallError {
     /// Sent, and the caller gave up. The server was told to cancel.
     #[error("cancelled before the answer")]
     Cancelled,
+    /// Answered, and with no result yet: the server wants input that nobody gives, or has given up
+    /// the task that it made of the call. What it has done by then is not known.
+    #[error("the call was not finished: {0}")]
+    Unfinished(String),
     /// Answered with something that is not a result (unparsable, too large, too deep).
     #[error("the answer cannot be used: {0}")]
     Malformed(String),

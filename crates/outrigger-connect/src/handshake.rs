@@ -28,6 +28,61 @@ pub(crate) const MODERN: &str = "2026-07-28";
 /// The versions of the legacy era, newest first.
 pub(crate) const LEGACY: [&str; 4] = ["2025-11-25", "2025-06-18", "2025-03-26", "2024-11-05"];
 
+/// Who connects, and what is offered to the server.
+#[derive(Debug, Clone)]
+pub(crate) struct Identity {
+    /// `clientInfo` as JSON.
+    pub(crate) info: Arc<str>,
+    /// Members of `capabilities` in both eras, as JSON without braces.
+    pub(crate) capabilities: Arc<str>,
+    pub(crate) versions: Versions,
+}
+
+/// The versions that may be spoken with one server.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Versions {
+    pub(crate) modern: bool,
+    /// Newest first.
+    pub(crate) legacy: Vec<&'static str>,
+}
+
+impl Versions {
+    /// Those that are known here and allowed; `None` allows all.
+    pub(crate) fn allowed(versions: Option<&[String]>) -> Self {
+        let allows = |version: &str| {
+            versions.is_none_or(|versions| versions.iter().any(|allowed| allowed == version))
+        };
+        Self {
+            modern: allows(MODERN),
+            legacy: LEGACY
+                .into_iter()
+                .filter(|version| allows(version))
+                .collect(),
+        }
+    }
+
+    /// The eras that are left of `protocol`; `None`: no version is.
+    pub(crate) fn narrow(&self, protocol: Protocol) -> Option<Protocol> {
+        let legacy = !self.legacy.is_empty();
+        match protocol {
+            Protocol::Auto if self.modern && legacy => Some(Protocol::Auto),
+            Protocol::Auto | Protocol::Modern if self.modern => Some(Protocol::Modern),
+            Protocol::Auto | Protocol::Legacy if legacy => Some(Protocol::Legacy),
+            _ => None,
+        }
+    }
+
+    /// All of them, newest first, for a person.
+    pub(crate) fn words(&self) -> String {
+        let modern = self.modern.then_some(MODERN);
+        let all: Vec<&str> = modern
+            .into_iter()
+            .chain(self.legacy.iter().copied())
+            .collect();
+        all.join(", ")
+    }
+}
+
 /// What the server turned out to be.
 #[derive(Debug, Clone)]
 pub(crate) struct Peer {
@@ -55,16 +110,30 @@ pub(crate) enum HandshakeError {
         method: &'static str,
         reason: String,
     },
+    /// The allowed versions leave nothing that is known here.
+    NotAllowed,
     /// Only the modern era was allowed, and this is a legacy server.
     NotModern(Option<Failure>),
+}
+
+impl HandshakeError {
+    /// The server is there and has answered.
+    pub(crate) fn is_answer(&self) -> bool {
+        match self {
+            Self::EndedOnProbe(failure) | Self::Failed { failure, .. } => {
+                !matches!(failure, Failure::NotSent(_) | Failure::Closed(_))
+            }
+            Self::Mismatch(_) | Self::BadResult { .. } => true,
+            Self::NotModern(_) | Self::NotAllowed => false,
+        }
+    }
 }
 
 /// One attempt to agree, on one link.
 pub(crate) struct Handshake<'a> {
     pub(crate) rpc: &'a Arc<Rpc>,
     pub(crate) link: &'a dyn Link,
-    /// `clientInfo` as JSON.
-    pub(crate) client: &'a str,
+    pub(crate) client: &'a Identity,
     pub(crate) probe: Duration,
     /// Each exchange stands alone (HTTP): the death of one says little about the server.
     pub(crate) separate_exchanges: bool,
@@ -85,10 +154,21 @@ impl Handshake<'_> {
     }
 
     async fn modern_only(&self) -> Result<Peer, HandshakeError> {
-        match self.judge(self.discover().answer().await)? {
+        match self.judge_and_retry(self.discover().answer().await).await? {
             Verdict::Modern(peer) => Ok(peer),
             Verdict::Legacy(failure) => Err(HandshakeError::NotModern(failure)),
         }
+    }
+
+    /// A server that turns the version down and names that same version is taken at its word, once.
+    async fn judge_and_retry(&self, answer: Answer) -> Result<Verdict, HandshakeError> {
+        let again = matches!(&answer, Err(Failure::Rpc(error)) if modern::names_ours(error));
+        let answer = if again {
+            self.discover().answer().await
+        } else {
+            answer
+        };
+        self.judge(answer)
     }
 
     /// The probe first. It is not taken back when it stays silent, so its answer counts whenever it
@@ -96,7 +176,7 @@ impl Handshake<'_> {
     async fn either(&self) -> Result<Peer, HandshakeError> {
         let mut discover = self.discover();
         if let Ok(answer) = tokio::time::timeout(self.probe, discover.answer()).await {
-            return match self.judge(answer)? {
+            return match self.judge_and_retry(answer).await? {
                 Verdict::Modern(peer) => Ok(peer),
                 Verdict::Legacy(failure) => self
                     .initialize()
@@ -140,7 +220,9 @@ impl Handshake<'_> {
     /// Makes what was agreed on hold for everything that follows.
     async fn settle(&self, peer: &Peer) {
         let modern = peer.agreed.era == Era::Modern;
-        self.link.agreed(Some(peer.agreed.clone()));
+        let mut agreed = peer.agreed.clone();
+        agreed.speaks_first |= !self.client.capabilities.is_empty();
+        self.link.agreed(Some(agreed));
         self.rpc
             .set_envelope(modern.then(|| modern::envelope(&peer.agreed.version, self.client)));
         self.rpc
@@ -216,12 +298,12 @@ impl Facts<'_> {
             .and_then(|info| serde_json::from_str(info.get()).ok())
             .or(in_meta)
             .unwrap_or_default();
-        let announces_changes = self.capabilities.is_some_and(announces_changes);
+        let speaks_first = self.capabilities.is_some_and(announces_changes);
         Peer {
             agreed: Agreed {
                 era,
                 version,
-                announces_changes,
+                speaks_first,
             },
             name: info.name,
             version: info.version,

@@ -7,10 +7,14 @@
 mod call;
 mod connection;
 mod connector;
+mod desk;
+mod eras;
 mod error;
 mod frame;
+mod handlers;
 mod handshake;
 mod link;
+mod listening;
 mod listing;
 mod name;
 mod rpc;
@@ -22,7 +26,12 @@ pub use connection::{
     ToolListing,
 };
 pub use connector::Connector;
+pub use eras::EraCache;
 pub use error::{CallError, ConnectError, ConnectErrorKind, ListError, Stage};
+pub use handlers::{
+    Asker, Elicitation, ElicitationAnswer, ElicitationHandler, Handlers, Refusal, Root,
+    RootsHandler, SamplingHandler,
+};
 pub use name::{InvalidServerName, ServerName};
 pub use spec::{
     Deadlines, Framing, HttpSpec, InProcessSpec, Limits, Protocol, ServePipe, ServerSpec,

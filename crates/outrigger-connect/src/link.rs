@@ -204,6 +204,6 @@ pub(crate) trait Link: Send + Sync {
 pub(crate) struct Agreed {
     pub(crate) era: Era,
     pub(crate) version: String,
-    /// The server announces changes of its tools.
-    pub(crate) announces_changes: bool,
+    /// The server may speak without being asked: of changes of its tools, or to ask something.
+    pub(crate) speaks_first: bool,
 }

@@ -39,6 +39,8 @@ struct Reading {
 
 impl Inner {
     pub(crate) async fn list_tools(&self) -> Result<ToolListing, ListError> {
+        // Before the listing, so that no change falls between the two.
+        self.listen();
         let begun = Instant::now();
         let end = begun + self.deadlines.list;
         let mut reading = Reading::default();

@@ -9,23 +9,27 @@ mod incoming;
 mod log;
 mod message;
 mod pending;
+mod question;
 mod request;
 
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 use std::time::Duration;
 
 use serde_json::value::RawValue;
 use tokio::sync::{Notify, mpsc, oneshot, watch};
 
 use crate::connection::OnLate;
-use crate::link::{Outgoing, Purpose, Ticket};
+use crate::desk::Desk;
+use crate::link::{Outgoing, Purpose, Tasks, Ticket};
 
 pub(crate) use failure::{Failure, HttpAnswer, RpcError};
 pub(crate) use log::ServerLog;
+pub(crate) use pending::Scope;
 pub(crate) use request::Request;
 
 use pending::{Entry, Late, Pending};
+use question::Questions;
 
 /// The end of a request: the result as it came, or why there is none.
 pub(crate) type Answer = Result<Box<RawValue>, Failure>;
@@ -46,6 +50,12 @@ pub(crate) struct Rpc {
     changed: watch::Sender<u64>,
     ended: watch::Sender<Option<String>>,
     log: ServerLog,
+    questions: Questions,
+    /// The server has confirmed that it will tell of changes.
+    subscribed: AtomicBool,
+    /// What runs beside the requests; it ends with the connection.
+    tasks: Tasks,
+    me: Weak<Self>,
 }
 
 /// A request that has not been answered to yet. Dropping it gives the request up.
@@ -78,9 +88,9 @@ pub(crate) enum AskError {
 }
 
 impl Rpc {
-    /// A client that writes to `outgoing`.
-    pub(crate) fn new(outgoing: mpsc::Sender<Outgoing>) -> Self {
-        Self {
+    /// A client that writes to `outgoing` and answers the server's questions at `desk`.
+    pub(crate) fn new(outgoing: mpsc::Sender<Outgoing>, desk: Arc<Desk>) -> Arc<Self> {
+        Arc::new_cyclic(|me| Self {
             outgoing,
             next_id: AtomicU64::new(FIRST_ID),
             pending: Mutex::new(Pending::default()),
@@ -89,7 +99,31 @@ impl Rpc {
             changed: watch::Sender::new(0),
             ended: watch::Sender::new(None),
             log: ServerLog::default(),
-        }
+            questions: Questions::new(desk),
+            subscribed: AtomicBool::new(false),
+            tasks: Tasks::default(),
+            me: me.clone(),
+        })
+    }
+
+    /// Runs beside the requests, until it ends or the connection does.
+    pub(crate) fn spawn(&self, work: impl Future<Output = ()> + Send + 'static) {
+        self.tasks.spawn(work);
+    }
+
+    /// Who answers the server's questions.
+    pub(crate) fn desk(&self) -> &Arc<Desk> {
+        self.questions.desk()
+    }
+
+    /// The server's tools may have changed.
+    pub(crate) fn count_change(&self) {
+        self.changed.send_modify(|count| *count += 1);
+    }
+
+    /// Whether a subscription has been confirmed since this was asked last.
+    pub(crate) fn take_subscribed(&self) -> bool {
+        self.subscribed.swap(false, Ordering::AcqRel)
     }
 
     pub(crate) fn set_envelope(&self, members: Option<String>) {
@@ -126,6 +160,8 @@ impl Rpc {
             ticket: ticket.clone(),
             on_progress: request.on_progress.clone(),
             progressed: progress.clone(),
+            scope: request.scope.clone(),
+            standing: request.standing,
         };
         let purpose = Purpose::Request(request.into_head(id));
         match lock(&self.pending).insert(id, entry) {
@@ -243,6 +279,7 @@ impl Rpc {
         let Some(open) = lock(&self.pending).end(reason) else {
             return;
         };
+        self.tasks.stop();
         for entry in open {
             let failure = if entry.ticket.withdraw() {
                 Failure::NotSent(format!("the connection has ended: {reason}"))
@@ -306,6 +343,17 @@ impl InFlight {
     /// Told whenever the server reports progress; several reports may count as one.
     pub(crate) fn progress(&self) -> Arc<Notify> {
         self.progress.clone()
+    }
+
+    /// Lets it go on without anybody who waits; its answer is taken in and dropped.
+    pub(crate) fn leave(mut self) {
+        self.done = true;
+        let mut pending = lock(&self.rpc.pending);
+        if let Some(entry) = pending.take(self.id) {
+            let ticket = entry.ticket;
+            let on_late = None;
+            pending.keep_late(self.id, Late { on_late, ticket });
+        }
     }
 
     /// Waits no longer. If the answer still comes, `on_late` gets it.

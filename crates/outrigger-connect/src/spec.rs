@@ -22,6 +22,8 @@ pub struct ServerSpec {
     pub transport: TransportSpec,
     /// Which protocol eras to try.
     pub protocol: Protocol,
+    /// The protocol versions that may be spoken, as dates; `None`: all that are known here.
+    pub versions: Option<Vec<String>>,
     /// How long each stage may take.
     pub deadlines: Deadlines,
     /// How much it may send.

@@ -78,6 +78,8 @@ pub enum UnknownReason {
     Deadline(Duration),
     /// The connection ended.
     ConnectionLost(String),
+    /// The server did not finish it: it wanted input that nobody gave, or gave its task up.
+    Unfinished(String),
     /// The caller gave up.
     Cancelled,
 }

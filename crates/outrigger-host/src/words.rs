@@ -167,6 +167,7 @@ impl std::fmt::Display for UnknownReason {
             Self::ConnectionLost(why) => {
                 write!(f, "the connection ended before the answer ({why})")
             }
+            Self::Unfinished(why) => write!(f, "it was not finished ({why})"),
             Self::Cancelled => f.write_str("it was cancelled before the answer came"),
         }
     }

@@ -65,6 +65,7 @@ async fn bare() -> f64 {
         name: ServerName::new("echo").unwrap(),
         transport: TransportSpec::InProcess(InProcessSpec(Arc::new(Echo))),
         protocol: Protocol::Auto,
+        versions: None,
         deadlines: Deadlines::default(),
         limits: Limits::default(),
     };

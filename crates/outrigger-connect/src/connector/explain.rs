@@ -10,7 +10,7 @@ use outrigger_sandbox::SpawnError;
 use super::{Attempt, Trouble};
 use crate::connection::log_tail;
 use crate::error::Seconds;
-use crate::handshake::{HandshakeError, LEGACY, MODERN};
+use crate::handshake::{HandshakeError, MODERN, Versions};
 use crate::rpc::{Failure, HttpAnswer};
 use crate::text::excerpt;
 use crate::{ConnectError, ConnectErrorKind as Kind, Framing, ServerSpec, Stage, TransportSpec};
@@ -142,17 +142,28 @@ impl Attempt<'_> {
                     .iter()
                     .map(|version| excerpt(version.as_bytes(), 40))
                     .collect();
-                let ours = std::iter::once(MODERN)
-                    .chain(LEGACY)
-                    .collect::<Vec<_>>()
-                    .join(", ");
+                let ours = self.identity.versions.words();
                 let message = format!(
                     "no common protocol version: {} speaks {}, this client speaks {ours}",
                     self.place(),
                     theirs.join(", ")
                 );
-                Said::new(Stage::Handshake, Kind::VersionMismatch, message)
-                    .hint("update the server, or this program")
+                let said = Said::new(Stage::Handshake, Kind::VersionMismatch, message);
+                if self.spec.versions.is_some() {
+                    said.hint("allow a version that it speaks in `versions`")
+                } else {
+                    said.hint("update the server, or this program")
+                }
+            }
+            HandshakeError::NotAllowed => {
+                let allowed = self.spec.versions.as_deref().unwrap_or_default().join(", ");
+                let all = Versions::allowed(None).words();
+                let message = format!(
+                    "none of the allowed protocol versions ({}) can be used with this `protocol`: this client speaks {all}",
+                    excerpt(allowed.as_bytes(), 200)
+                );
+                Said::new(Stage::Start, Kind::VersionMismatch, message)
+                    .hint("correct `versions` or `protocol` of this server")
             }
             HandshakeError::BadResult { method, reason } => {
                 let message = format!(

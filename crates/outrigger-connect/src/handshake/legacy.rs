@@ -3,7 +3,7 @@
 //! Promises: a server that refuses a version is offered the ones it names, then older ones.
 //! Source: MCP 2025-11-25, "Lifecycle".
 
-use super::{Facts, Handshake, HandshakeError, LEGACY, MODERN, Peer, is_legacy};
+use super::{Facts, Handshake, HandshakeError, MODERN, Peer, is_legacy};
 use crate::connection::Era;
 use crate::rpc::{Failure, Request};
 use crate::text::excerpt;
@@ -17,20 +17,24 @@ impl Handshake<'_> {
         self.link.agreed(None);
         self.rpc.set_envelope(None);
         let mut offered: Vec<&'static str> = Vec::new();
-        let mut version = LEGACY[0];
+        let ours = self.client.versions.legacy.as_slice();
+        let Some(&(mut version)) = ours.first() else {
+            return Err(HandshakeError::NotAllowed);
+        };
+        let capabilities = format!("{{{}}}", self.client.capabilities);
         loop {
             offered.push(version);
             self.wait_for("initialize");
             let quoted = format!("\"{version}\"");
             let request = Request::new("initialize")
                 .member("protocolVersion", &quoted)
-                .member("capabilities", "{}")
-                .member("clientInfo", self.client);
+                .member("capabilities", &capabilities)
+                .member("clientInfo", &self.client.info);
             let failure = match self.rpc.start(request).answer_owned().await {
-                Ok(result) => return accept(result.get()),
+                Ok(result) => return self.admit(accept(result.get())?),
                 Err(failure) => failure,
             };
-            match next_version(&failure, &offered) {
+            match next_version(&failure, &offered, ours) {
                 Next::Offer(next) => version = next,
                 Next::Unknown(theirs) => return Err(HandshakeError::Mismatch(theirs)),
                 Next::GiveUp => {
@@ -41,6 +45,17 @@ impl Handshake<'_> {
                 }
             }
         }
+    }
+}
+
+impl Handshake<'_> {
+    fn admit(&self, peer: Peer) -> Result<Peer, HandshakeError> {
+        let version = peer.agreed.version.as_str();
+        let versions = &self.client.versions;
+        if versions.legacy.contains(&version) || versions.modern && version == MODERN {
+            return Ok(peer);
+        }
+        Err(HandshakeError::Mismatch(vec![version.to_owned()]))
     }
 }
 
@@ -90,7 +105,7 @@ enum Next {
 
 /// What to do about a refusal. Servers say which versions they take in `data.supported`, in the
 /// message, or in the text of an HTTP error; a date in it is taken for a version.
-fn next_version(failure: &Failure, offered: &[&'static str]) -> Next {
+fn next_version(failure: &Failure, offered: &[&'static str], ours: &[&'static str]) -> Next {
     let said = match failure {
         Failure::Rpc(error) => {
             format!(
@@ -112,14 +127,14 @@ fn next_version(failure: &Failure, offered: &[&'static str]) -> Next {
         .map(str::to_owned)
         .collect();
     let known = |version: &&&str| !offered.contains(*version);
-    let named = LEGACY
+    let named = ours
         .iter()
         .filter(known)
         .find(|version| theirs.iter().any(|date| date == *version));
     match named {
         Some(version) => Next::Offer(version),
         None if !theirs.is_empty() => Next::Unknown(theirs),
-        None => LEGACY
+        None => ours
             .iter()
             .find(known)
             .map_or(Next::GiveUp, |version| Next::Offer(version)),
@@ -145,6 +160,7 @@ fn dates(text: &str) -> impl Iterator<Item = &str> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::handshake::LEGACY;
     use crate::rpc::RpcError;
 
     fn refusal(message: &str) -> Failure {
@@ -159,20 +175,21 @@ mod tests {
     fn the_newest_version_that_a_refusal_names_is_offered() {
         let failure = refusal("Unsupported protocol version (supported: 2024-11-05, 2025-06-18)");
         assert!(matches!(
-            next_version(&failure, &["2025-11-25"]),
+            next_version(&failure, &["2025-11-25"], &LEGACY),
             Next::Offer("2025-06-18")
         ));
         assert!(matches!(
-            next_version(&refusal("bad version"), &["2025-11-25"]),
+            next_version(&refusal("bad version"), &["2025-11-25"], &LEGACY),
             Next::Offer("2025-06-18")
         ));
         assert!(matches!(
-            next_version(&refusal("licence expired"), &["2025-11-25"]),
+            next_version(&refusal("licence expired"), &["2025-11-25"], &LEGACY),
             Next::GiveUp
         ));
         let unknown = next_version(
             &refusal("protocol version must be 2031-01-01"),
             &["2025-11-25"],
+            &LEGACY,
         );
         assert!(matches!(unknown, Next::Unknown(theirs) if theirs == ["2031-01-01"]));
     }

@@ -5,7 +5,7 @@
 
 use serde_json::Value;
 
-use super::{Facts, Handshake, HandshakeError, MODERN, Peer, is_legacy, strings};
+use super::{Facts, Handshake, HandshakeError, Identity, MODERN, Peer, is_legacy, strings};
 use crate::connection::Era;
 use crate::rpc::{Answer, Failure, InFlight, Request, RpcError};
 
@@ -28,13 +28,24 @@ pub(super) fn is_modern_code(code: i64) -> bool {
     )
 }
 
-/// The members of `_meta` that every request carries.
-pub(super) fn envelope(version: &str, client: &str) -> String {
+/// The members of `_meta` that every request carries. Calls that become tasks are always followed
+/// (`call`), so the extension is always declared (SEP-2663).
+pub(super) fn envelope(version: &str, client: &Identity) -> String {
+    let Identity {
+        info, capabilities, ..
+    } = client;
+    let comma = if capabilities.is_empty() { "" } else { "," };
     format!(
-        "\"io.modelcontextprotocol/protocolVersion\":{},\"io.modelcontextprotocol/clientInfo\":{client},\
-         \"io.modelcontextprotocol/clientCapabilities\":{{}}",
+        "\"io.modelcontextprotocol/protocolVersion\":{},\"io.modelcontextprotocol/clientInfo\":{info},\
+         \"io.modelcontextprotocol/clientCapabilities\":{{{capabilities}{comma}\
+         \"extensions\":{{\"io.modelcontextprotocol/tasks\":{{}}}}}}",
         crate::text::quote(version)
     )
+}
+
+/// A refusal of our version that names it as supported.
+pub(super) fn names_ours(error: &RpcError) -> bool {
+    error.code == UNSUPPORTED_VERSION && supported(error).iter().any(|version| version == MODERN)
 }
 
 impl Handshake<'_> {

@@ -79,7 +79,7 @@ impl Link for Http {
 
     fn listen(&self) {
         let agreed = self.wire.agreed();
-        if agreed.is_some_and(|agreed| agreed.era == Era::Legacy && agreed.announces_changes) {
+        if agreed.is_some_and(|agreed| agreed.era == Era::Legacy && agreed.speaks_first) {
             self.listen_anew().spawn(listen::run(self.wire.clone()));
         }
     }

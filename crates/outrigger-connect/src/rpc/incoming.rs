@@ -4,6 +4,8 @@
 //! ids in any shape, batches, answers that cannot be read. What concerns nobody is kept as a log
 //! line or counted. Runs on the link's task and never blocks.
 
+use std::sync::atomic::Ordering;
+
 use serde::Deserialize;
 use serde_json::value::RawValue;
 
@@ -11,11 +13,8 @@ use super::message::{self, Message};
 use super::{Failure, Rpc, RpcError, lock};
 use crate::connection::Progress;
 use crate::frame::{Unusable, find_ids};
-use crate::link::{Inbox, LinkEvent, Purpose};
-use crate::text::{excerpt, quote};
-
-/// Methods not found (JSON-RPC 2.0, section 5.1).
-const METHOD_NOT_FOUND: i64 = -32601;
+use crate::link::{Inbox, LinkEvent};
+use crate::text::excerpt;
 
 impl Inbox for Rpc {
     fn receive(&self, event: LinkEvent) {
@@ -64,7 +63,7 @@ impl Rpc {
             return self.complete(id, outcome(message));
         }
         match (&message.method, message.id) {
-            (Some(method), Some(id)) => self.request(method, id),
+            (Some(method), Some(id)) => self.request((method, id), message.params, of),
             (Some(method), None) => self.notification(method, message.params),
             (None, _) => self.unmatched(message, text, (own, of)),
         }
@@ -134,26 +133,13 @@ impl Rpc {
         }
     }
 
-    /// A request of the server. What is not offered is refused politely, so that it does not wait.
-    fn request(&self, method: &str, id: &RawValue) {
-        let id = id.get();
-        let answer = match answer_to(method) {
-            Ok(result) => format!("\"result\":{result}"),
-            Err(error) => format!(
-                "\"error\":{{\"code\":{},\"message\":{}}}",
-                error.code,
-                quote(&error.message)
-            ),
-        };
-        self.post(
-            format!("{{\"jsonrpc\":\"2.0\",\"id\":{id},{answer}}}"),
-            Purpose::Reply,
-        );
-    }
-
     fn notification(&self, method: &str, params: Option<&RawValue>) {
         match method {
-            "notifications/tools/list_changed" => self.changed.send_modify(|count| *count += 1),
+            "notifications/tools/list_changed" => self.count_change(),
+            "notifications/subscriptions/acknowledged" => {
+                self.subscribed.store(true, Ordering::Release);
+            }
+            "notifications/cancelled" => self.questions.withdraw(params),
             "notifications/progress" => self.progress(params),
             "notifications/message" if self.log.admits() => {
                 let said = params.map(log_line).unwrap_or_default();
@@ -201,23 +187,6 @@ struct ProgressParams<'a> {
     total: Option<&'a RawValue>,
     #[serde(borrow, default)]
     message: Option<&'a RawValue>,
-}
-
-/// What the server's own requests are answered with. Handlers for sampling, elicitation and roots
-/// go here; none is offered in our capabilities yet, so each is refused.
-fn answer_to(method: &str) -> Result<&'static str, RpcError> {
-    if method == "ping" {
-        return Ok("{}");
-    }
-    let message = format!(
-        "this client does not offer `{}`",
-        excerpt(method.as_bytes(), 80)
-    );
-    Err(RpcError {
-        code: METHOD_NOT_FOUND,
-        message,
-        data: None,
-    })
 }
 
 fn outcome(message: &Message<'_>) -> super::Answer {

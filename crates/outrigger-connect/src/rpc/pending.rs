@@ -5,8 +5,10 @@
 use std::collections::{HashMap, VecDeque};
 use std::fmt;
 use std::sync::Arc;
+use std::sync::atomic::AtomicU32;
 
 use tokio::sync::{Notify, oneshot};
+use tokio_util::sync::CancellationToken;
 
 use super::Answer;
 use crate::connection::{OnLate, OnProgress};
@@ -21,6 +23,31 @@ pub(super) struct Entry {
     pub(super) ticket: Arc<Ticket>,
     pub(super) on_progress: Option<OnProgress>,
     pub(super) progressed: Arc<Notify>,
+    pub(super) scope: Option<Scope>,
+    pub(super) standing: bool,
+}
+
+/// One call, as far as a server's questions are concerned.
+#[derive(Debug, Clone)]
+pub(crate) struct Scope {
+    pub(crate) tool: Arc<str>,
+    /// The call has ended.
+    pub(crate) over: CancellationToken,
+    /// Questions so far.
+    pub(crate) asked: Arc<AtomicU32>,
+    /// Questions that are being answered at this moment.
+    pub(crate) open: Arc<AtomicU32>,
+}
+
+impl Scope {
+    pub(crate) fn of(tool: &str) -> Self {
+        Self {
+            tool: tool.into(),
+            over: CancellationToken::new(),
+            asked: Arc::default(),
+            open: Arc::default(),
+        }
+    }
 }
 
 /// A request that was given up after it was sent.
@@ -58,13 +85,22 @@ impl Pending {
         self.waiting.contains_key(&id)
     }
 
-    /// The request that waits when it is the only one.
+    /// The request that waits when it is the only one; what stands for ever does not count.
     pub(super) fn only(&self) -> Option<u64> {
-        if self.waiting.len() == 1 {
-            self.waiting.keys().next().copied()
-        } else {
-            None
+        let mut waiting = self.waiting.iter().filter(|(_, entry)| !entry.standing);
+        match (waiting.next(), waiting.next()) {
+            (Some((id, _)), None) => Some(*id),
+            _ => None,
         }
+    }
+
+    /// The calls that a question may belong to: that of the exchange it came in, else all.
+    pub(super) fn scopes(&self, of: Option<u64>) -> Vec<Scope> {
+        if let Some(scope) = of.and_then(|id| self.waiting.get(&id)?.scope.clone()) {
+            return vec![scope];
+        }
+        let scopes = self.waiting.values();
+        scopes.filter_map(|entry| entry.scope.clone()).collect()
     }
 
     /// Whom to tell about progress of a request.

@@ -7,6 +7,7 @@ use std::fmt::Write;
 
 use bytes::Bytes;
 
+use super::pending::Scope;
 use crate::connection::OnProgress;
 use crate::link::Head;
 use crate::text::quote;
@@ -15,11 +16,14 @@ use crate::text::quote;
 pub(crate) struct Request<'a> {
     method: &'static str,
     members: Vec<(&'static str, &'a str)>,
-    name: Option<&'a str>,
+    /// The member of `params` that says what the request is about.
+    subject: Option<(&'static str, &'a str)>,
     meta: Option<&'a str>,
     mirrored: Vec<(String, String)>,
     wants_progress: bool,
     pub(super) on_progress: Option<OnProgress>,
+    pub(super) scope: Option<Scope>,
+    pub(super) standing: bool,
 }
 
 impl<'a> Request<'a> {
@@ -27,11 +31,13 @@ impl<'a> Request<'a> {
         Self {
             method,
             members: Vec::new(),
-            name: None,
+            subject: None,
             meta: None,
             mirrored: Vec::new(),
             wants_progress: false,
             on_progress: None,
+            scope: None,
+            standing: false,
         }
     }
 
@@ -43,7 +49,25 @@ impl<'a> Request<'a> {
 
     /// The tool, which becomes `params.name`.
     pub(crate) fn name(mut self, name: &'a str) -> Self {
-        self.name = Some(name);
+        self.subject = Some(("name", name));
+        self
+    }
+
+    /// The task, which becomes `params.taskId`.
+    pub(crate) fn task(mut self, id: &'a str) -> Self {
+        self.subject = Some(("taskId", id));
+        self
+    }
+
+    /// The call that questions of the server may belong to while this waits.
+    pub(crate) fn scope(mut self, scope: Scope) -> Self {
+        self.scope = Some(scope);
+        self
+    }
+
+    /// It waits for as long as the connection lives: an answer that names no request is not its.
+    pub(crate) fn standing(mut self) -> Self {
+        self.standing = true;
         self
     }
 
@@ -75,7 +99,7 @@ impl<'a> Request<'a> {
         Head {
             id,
             method: self.method,
-            name: self.name.map(str::to_owned),
+            name: self.subject.map(|(_, value)| value.to_owned()),
             mirrored: self.mirrored,
         }
     }
@@ -89,8 +113,8 @@ impl<'a> Request<'a> {
             self.method
         );
         let mut comma = "";
-        if let Some(name) = self.name {
-            let _ = write!(out, "\"name\":{}", quote(name));
+        if let Some((key, value)) = self.subject {
+            let _ = write!(out, "\"{key}\":{}", quote(value));
             comma = ",";
         }
         for (name, json) in &self.members {

@@ -1,12 +1,16 @@
 //! Agreeing with servers of both eras, and with those that answer strangely.
 
+use std::collections::HashMap;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
-use outrigger_connect::{ConnectErrorKind, Era, Protocol, Stage};
+use outrigger_connect::{ConnectErrorKind, Connector, Era, EraCache, Protocol, Stage};
 use serde_json::{Value, json};
+use tokio_util::sync::CancellationToken;
 
 use crate::peer::{Act, Peer, call, connect, error, good, result};
+use crate::web::{self, Web, json_reply};
 
 fn modern(message: &Value) -> Act {
     match message["method"].as_str() {
@@ -76,7 +80,7 @@ async fn a_modern_server_hears_who_asks_with_every_request() {
         );
         assert_eq!(
             meta["io.modelcontextprotocol/clientCapabilities"],
-            json!({})
+            json!({ "extensions": { "io.modelcontextprotocol/tasks": {} } })
         );
     }
     assert_eq!(heard[1]["params"]["_meta"]["progressToken"], heard[1]["id"]);
@@ -210,4 +214,108 @@ async fn the_start_deadline_holds_and_the_server_is_gone_then() {
         "no answer to `initialize` from the built-in server within 0.2 s"
     );
     assert_eq!(peer.running.load(Ordering::SeqCst), 0);
+}
+
+#[derive(Default)]
+struct Memory(Mutex<HashMap<String, Era>>);
+
+impl EraCache for Memory {
+    fn get(&self, key: &str) -> Option<Era> {
+        self.0.lock().unwrap().get(key).copied()
+    }
+
+    fn put(&self, key: &str, era: Option<Era>) {
+        let mut kept = self.0.lock().unwrap();
+        match era {
+            Some(era) => kept.insert(key.to_owned(), era),
+            None => kept.remove(key),
+        };
+    }
+}
+
+#[tokio::test]
+async fn the_era_is_remembered_and_probed_again_when_it_does_not_hold() {
+    let updated = Arc::new(AtomicBool::new(false));
+    let now_modern = updated.clone();
+    let web = Web::new(move |asked| {
+        let modern = now_modern.load(Ordering::SeqCst);
+        let found = json!({ "supportedVersions": ["2026-07-28"], "capabilities": {} });
+        match asked.method() {
+            "server/discover" if modern => json_reply(&web::result(asked, &found)),
+            "initialize" if modern => json_reply(&web::error(asked, -32022, "Unsupported")),
+            _ => web::good(asked),
+        }
+    })
+    .await;
+    let memory = Arc::new(Memory::default());
+    let connector = Connector::new("0.0.0", None).with_eras(memory.clone());
+    let (spec, never) = (web.spec(), CancellationToken::new());
+    let connect = || Box::pin(connector.connect(&spec, &never));
+    for _ in 0..2 {
+        assert_eq!(connect().await.unwrap().peer().era, Era::Legacy);
+    }
+    assert_eq!(web.count("server/discover"), 1);
+    updated.store(true, Ordering::SeqCst);
+    for _ in 0..2 {
+        assert_eq!(connect().await.unwrap().peer().era, Era::Modern);
+    }
+    // The secret header is no part of what is kept.
+    let kept = memory.0.lock().unwrap().clone();
+    assert_eq!(kept.values().collect::<Vec<_>>(), [&Era::Modern]);
+    assert_eq!(kept.keys().map(String::len).collect::<Vec<_>>(), [64]);
+
+    drop(web);
+    assert!(connect().await.is_err());
+    assert!(memory.0.lock().unwrap().is_empty());
+}
+
+#[tokio::test]
+async fn only_allowed_versions_are_spoken() {
+    let allow = |peer: &Peer, versions: &[&str]| {
+        let mut spec = peer.spec();
+        spec.versions = Some(
+            versions
+                .iter()
+                .map(|version| (*version).to_owned())
+                .collect(),
+        );
+        spec
+    };
+    let peer = Peer::legacy(|_| None);
+    let connection = connect(&allow(&peer, &["2025-03-26", "2025-06-18"])).await;
+    assert_eq!(connection.unwrap().peer().protocol_version, "2025-06-18");
+    assert_eq!(peer.methods()[0], "initialize");
+
+    let old = json!({ "protocolVersion": "2024-11-05", "capabilities": {} });
+    let older = Peer::legacy(move |message| {
+        (message["method"] == "initialize").then(|| result(message, &old))
+    });
+    let failed = connect(&allow(&older, &["2025-06-18"])).await.unwrap_err();
+    assert_eq!(failed.kind, ConnectErrorKind::VersionMismatch);
+    assert_eq!(
+        failed.message,
+        "no common protocol version: the built-in server speaks 2024-11-05, this client speaks 2025-06-18"
+    );
+
+    let failed = connect(&allow(&peer, &["2031-01-01"])).await.unwrap_err();
+    assert!(failed.message.contains("(2031-01-01)"), "{failed}");
+}
+
+#[tokio::test]
+async fn a_version_that_is_refused_and_named_at_once_is_offered_again() {
+    let refused = AtomicBool::new(false);
+    let peer = Peer::new(move |message| {
+        let first = message["method"] == "server/discover" && !refused.swap(true, Ordering::SeqCst);
+        if !first {
+            return modern(message);
+        }
+        let data = json!({ "supported": ["2026-07-28"] });
+        let error = json!({ "code": -32022, "message": "Unsupported", "data": data });
+        Act::Say(format!(
+            "{}\n",
+            json!({ "id": message["id"], "error": error })
+        ))
+    });
+    assert_eq!(peer.connect().await.peer().era, Era::Modern);
+    assert_eq!(peer.methods(), ["server/discover", "server/discover"]);
 }

@@ -12,5 +12,7 @@ mod http;
 mod older;
 mod peer;
 mod process;
+mod questions;
+mod rounds;
 mod web;
 mod websocket;

@@ -114,6 +114,7 @@ pub(crate) fn spec(transport: TransportSpec) -> ServerSpec {
         name: ServerName::new("scripted").unwrap(),
         transport,
         protocol: Protocol::Auto,
+        versions: None,
         deadlines: Deadlines {
             start: Duration::from_secs(10),
             ..Deadlines::default()

@@ -131,6 +131,7 @@ impl Plan {
             name: builtin.name.clone(),
             transport: TransportSpec::InProcess(InProcessSpec(Arc::clone(&builtin.pipe))),
             protocol: Protocol::Auto,
+            versions: None,
             deadlines: Deadlines::default(),
             limits: Limits::default(),
         };

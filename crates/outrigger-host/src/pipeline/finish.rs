@@ -34,6 +34,7 @@ fn without_result(tool: &CatalogTool, error: CallError) -> (CallOutcome, Option<
         CallError::NotSent(reason) => CallOutcome::NotSent(reason),
         CallError::Deadline { after } => CallOutcome::Unknown(UnknownReason::Deadline(after)),
         CallError::Closed(reason) => CallOutcome::Unknown(UnknownReason::ConnectionLost(reason)),
+        CallError::Unfinished(reason) => CallOutcome::Unknown(UnknownReason::Unfinished(reason)),
         CallError::Cancelled => CallOutcome::Unknown(UnknownReason::Cancelled),
         CallError::Malformed(what) => violated(tool, what),
         CallError::Http {

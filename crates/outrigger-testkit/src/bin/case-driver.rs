@@ -243,6 +243,7 @@ async fn connect(case: &Value) -> Result<Result<Connection, ConnectError>, Failu
         name: ServerName::new(case["id"].as_str().unwrap_or("case"))?,
         transport,
         protocol: Protocol::Auto,
+        versions: None,
         deadlines,
         limits: Limits::default(),
     };
@@ -350,7 +351,7 @@ fn call_kind(error: &CallError) -> &'static str {
         CallError::Http { .. } => "http_error",
         CallError::Deadline { .. } => "timeout",
         CallError::Cancelled => "refused",
-        CallError::Malformed(_) => "bad_result",
+        CallError::Malformed(_) | CallError::Unfinished(_) => "bad_result",
     }
 }
 

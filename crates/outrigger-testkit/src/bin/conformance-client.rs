@@ -10,11 +10,14 @@
 
 use std::error::Error;
 use std::process::ExitCode;
+use std::sync::Arc;
 use std::time::Duration;
 
+use futures::future::BoxFuture;
 use outrigger_connect::{
-    CallOptions, Connection, Connector, Deadlines, HttpSpec, Limits, Protocol, ServerName,
-    ServerSpec, TransportSpec,
+    Asker, CallOptions, Connection, Connector, Deadlines, Elicitation, ElicitationAnswer,
+    ElicitationHandler, Handlers, HttpSpec, Limits, Protocol, Refusal, ServerName, ServerSpec,
+    TransportSpec,
 };
 use serde_json::value::RawValue;
 use serde_json::{Map, Value, json};
@@ -63,6 +66,7 @@ async fn connect(url: &str) -> Result<Connection, Failure> {
             headers: Vec::new(),
         }),
         protocol: Protocol::Auto,
+        versions: None,
         deadlines: Deadlines {
             start: Duration::from_secs(10),
             call: Duration::from_secs(15),
@@ -70,8 +74,30 @@ async fn connect(url: &str) -> Result<Connection, Failure> {
         },
         limits: Limits::default(),
     };
-    let connector = Connector::new(env!("CARGO_PKG_VERSION"), None);
+    let handlers = Handlers {
+        elicitation: Some(Arc::new(Agreeable)),
+        ..Handlers::default()
+    };
+    let connector = Connector::new(env!("CARGO_PKG_VERSION"), None).with_handlers(handlers);
     Ok(connector.connect(&spec, &CancellationToken::new()).await?)
+}
+
+/// Accepts each form as the server has filled it in.
+struct Agreeable;
+
+impl ElicitationHandler for Agreeable {
+    fn elicit(
+        &self,
+        _: Asker,
+        question: Elicitation,
+    ) -> BoxFuture<'static, Result<ElicitationAnswer, Refusal>> {
+        Box::pin(async move {
+            let values = Value::Object(question.defaults()).to_string();
+            let values =
+                RawValue::from_string(values).map_err(|error| Refusal(error.to_string()))?;
+            Ok(ElicitationAnswer::Accept(Some(values)))
+        })
+    }
 }
 
 async fn play(connection: &Connection, context: &Value) -> Result<(), Failure> {

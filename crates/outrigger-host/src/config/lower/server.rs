@@ -121,6 +121,7 @@ impl Lowering<'_> {
             name: name.clone(),
             transport: transport?,
             protocol: rest.protocol,
+            versions: None,
             deadlines: rest.deadlines,
             limits: rest.limits,
         };
