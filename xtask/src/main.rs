@@ -8,6 +8,7 @@
 )]
 
 mod check;
+mod conformance;
 mod servers;
 mod shared;
 mod steps;
@@ -19,6 +20,7 @@ cargo xtask CHORE
   test [ARG...]   install the servers that tests need, then run all tests (ARGs go to `cargo test`)
   check           formatting, lints, documentation, dependencies
   servers         only install the servers
+  conformance     the official conformance suite for clients
   shared          the suites over the shared cases (OUTRIGGER_SHARED, default ../shared)";
 
 fn main() -> ExitCode {
@@ -29,6 +31,7 @@ fn main() -> ExitCode {
         "test" => servers::install().and_then(|()| steps::test(&rest)),
         "check" => check::all(),
         "servers" => servers::install(),
+        "conformance" => conformance::all(),
         "shared" => shared::all(),
         _ => {
             eprintln!("{USAGE}");

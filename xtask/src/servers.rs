@@ -64,6 +64,15 @@ fn install_npm(npm: &Path, folder: &Path) -> Result<(), String> {
     run_in(&node, npm, &words)
 }
 
+/// An npm that runs: the machine's, else one that is installed with the servers.
+pub(crate) fn npm_program() -> Result<PathBuf, String> {
+    if let Some(npm) = npm()? {
+        return Ok(npm);
+    }
+    install()?;
+    Ok(test_folder().join("python/bin/npm"))
+}
+
 /// The machine's npm, if it has one that runs.
 fn npm() -> Result<Option<PathBuf>, String> {
     match Command::new("npm").arg("--version").output() {
