@@ -102,21 +102,14 @@ impl ElicitationHandler for Agreeable {
 
 async fn play(connection: &Connection, context: &Value) -> Result<(), Failure> {
     let listing = connection.list_tools().await?;
+    let tools: Result<Vec<Value>, _> = listing
+        .tools
+        .iter()
+        .map(|tool| serde_json::from_str(tool.get()))
+        .collect();
     let calls: Vec<(String, Value)> = match context["toolCalls"].as_array() {
-        Some(calls) => calls
-            .iter()
-            .map(|call| {
-                (
-                    call["name"].as_str().unwrap_or_default().to_owned(),
-                    call["arguments"].clone(),
-                )
-            })
-            .collect(),
-        None => listing
-            .tools
-            .iter()
-            .filter_map(|tool| made_up(tool))
-            .collect(),
+        Some(calls) => calls.iter().filter_map(named).collect(),
+        None => made_up(&tools?),
     };
     for (tool, arguments) in calls {
         let arguments = RawValue::from_string(arguments.to_string())?;
@@ -128,17 +121,31 @@ async fn play(connection: &Connection, context: &Value) -> Result<(), Failure> {
     Ok(())
 }
 
-/// A call of a tool with one value for each argument that its schema names.
-fn made_up(tool: &RawValue) -> Option<(String, Value)> {
-    let tool: Value = serde_json::from_str(tool.get()).ok()?;
-    let name = tool["name"].as_str()?.to_owned();
-    let properties = tool["inputSchema"]["properties"].as_object();
-    let arguments: Map<String, Value> = properties
-        .into_iter()
-        .flatten()
-        .filter_map(|(name, schema)| Some((name.clone(), value_of(schema)?)))
-        .collect();
-    Some((name, arguments.into()))
+/// A call that the suite wants.
+fn named(call: &Value) -> Option<(String, Value)> {
+    Some((call["name"].as_str()?.to_owned(), call["arguments"].clone()))
+}
+
+/// A call of each tool, with one value for each argument that its schema names. A tool that wants a
+/// schema gets that of the first, as it came.
+fn made_up(tools: &[Value]) -> Vec<(String, Value)> {
+    let call = |tool: &Value| {
+        let properties = tool["inputSchema"]["properties"].as_object();
+        let argument = |(name, schema): (&String, &Value)| {
+            let value = match name.as_str() {
+                "schema" => tools[0]["inputSchema"].clone(),
+                _ => value_of(schema)?,
+            };
+            Some((name.clone(), value))
+        };
+        let arguments: Map<String, Value> = properties
+            .into_iter()
+            .flatten()
+            .filter_map(argument)
+            .collect();
+        Some((tool["name"].as_str()?.to_owned(), arguments.into()))
+    };
+    tools.iter().filter_map(call).collect()
 }
 
 fn value_of(schema: &Value) -> Option<Value> {
