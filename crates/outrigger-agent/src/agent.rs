@@ -252,14 +252,10 @@ impl Answer {
     /// The event that ends the run.
     pub fn run_ended(&self) -> Event {
         let (status, reason) = match &self.ending {
-            Ending::Answered => (RunStatus::Done, None),
-            Ending::Cut => (
-                RunStatus::Limited,
-                Some("the model reached its limit of output tokens".to_owned()),
-            ),
-            Ending::Limited(limit) => (RunStatus::Limited, Some(limit.clone())),
             Ending::Interrupted => (RunStatus::Interrupted, None),
             Ending::Failed(error) => (RunStatus::Failed, Some(error.to_string())),
+            Ending::Limited(limit) => (RunStatus::Limited, Some(limit.clone())),
+            Ending::Answered | Ending::Cut => self.answered(),
         };
         let answer = (!self.text.is_empty()).then(|| self.text.clone());
         Event::RunEnded {
@@ -267,6 +263,30 @@ impl Answer {
             reason,
             answer,
             usage: tokens(self.usage),
+        }
+    }
+
+    /// How a run with an answer ended. What is not known weighs most.
+    fn answered(&self) -> (RunStatus, Option<String>) {
+        let CallCounts {
+            unknown,
+            nobody_to_ask,
+            ..
+        } = self.calls;
+        if unknown > 0 {
+            let reason = format!("calls with an unknown outcome: {unknown}");
+            return (RunStatus::Unknown, Some(reason));
+        }
+        if nobody_to_ask > 0 {
+            let reason = format!("calls that nobody was there to approve: {nobody_to_ask}");
+            return (RunStatus::Refused, Some(reason));
+        }
+        match self.ending {
+            Ending::Cut => {
+                let reason = "the model reached its limit of output tokens";
+                (RunStatus::Limited, Some(reason.to_owned()))
+            }
+            _ => (RunStatus::Done, None),
         }
     }
 }

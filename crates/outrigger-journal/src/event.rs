@@ -266,8 +266,10 @@ pub enum RunStatus {
     Failed,
     /// At a limit (turns, calls, tokens, time).
     Limited,
-    /// Refused: policy, or nobody to ask.
+    /// Refused: policy, or nobody to ask. There may be an answer all the same.
     Refused,
+    /// The outcome of a call is unknown. There may be an answer all the same.
+    Unknown,
     /// By the person.
     Interrupted,
 }
@@ -296,11 +298,12 @@ impl OutcomeKind {
 
 impl RunStatus {
     /// All there are.
-    pub(crate) const ALL: [Self; 5] = [
+    pub(crate) const ALL: [Self; 6] = [
         Self::Done,
         Self::Failed,
         Self::Limited,
         Self::Refused,
+        Self::Unknown,
         Self::Interrupted,
     ];
 
@@ -311,6 +314,7 @@ impl RunStatus {
             Self::Failed => "failed",
             Self::Limited => "limited",
             Self::Refused => "refused",
+            Self::Unknown => "unknown",
             Self::Interrupted => "interrupted",
         }
     }

@@ -22,7 +22,9 @@ impl AnswerText {
         }
         self.taken = self.taken.max(ANSWER_HEAD.len());
         while !self.closed {
-            let Some((char, length)) = self.next_char() else { break };
+            let Some((char, length)) = self.next_char() else {
+                break;
+            };
             self.taken += length;
             text.extend(char);
         }
@@ -46,8 +48,13 @@ impl AnswerText {
                     0xC0.. => 2,
                     _ => 1,
                 };
-                let char = std::str::from_utf8(rest.get(..length)?).ok().and_then(|text| text.chars().next());
-                Some((Some(char.unwrap_or(char::REPLACEMENT_CHARACTER)), if char.is_some() { length } else { 1 }))
+                let char = std::str::from_utf8(rest.get(..length)?)
+                    .ok()
+                    .and_then(|text| text.chars().next());
+                Some((
+                    Some(char.unwrap_or(char::REPLACEMENT_CHARACTER)),
+                    if char.is_some() { length } else { 1 },
+                ))
             }
         }
     }
@@ -93,11 +100,17 @@ mod tests {
     #[test]
     fn any_cut_gives_the_same_text() {
         let text = "32 days — \"soon\"\n\t\\ 🎉 ü";
-        let escaped = serde_json::to_string(text).unwrap().replace('🎉', "\\ud83c\\udf89");
+        let escaped = serde_json::to_string(text)
+            .unwrap()
+            .replace('🎉', "\\ud83c\\udf89");
         let envelope = format!("{}{}}}}}", &ANSWER_HEAD[..ANSWER_HEAD.len() - 1], escaped);
         for step in 1..7 {
             let mut answer = AnswerText::default();
-            let streamed: String = envelope.as_bytes().chunks(step).map(|bytes| answer.push(bytes)).collect();
+            let streamed: String = envelope
+                .as_bytes()
+                .chunks(step)
+                .map(|bytes| answer.push(bytes))
+                .collect();
             assert_eq!(streamed, text, "in pieces of {step}");
         }
     }
@@ -105,6 +118,9 @@ mod tests {
     #[test]
     fn a_call_has_no_text() {
         let mut answer = AnswerText::default();
-        assert_eq!(answer.push(br#"{"tool":"echo","arguments":{"text":"hi"}}"#), "");
+        assert_eq!(
+            answer.push(br#"{"tool":"echo","arguments":{"text":"hi"}}"#),
+            ""
+        );
     }
 }

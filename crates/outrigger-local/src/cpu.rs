@@ -29,12 +29,21 @@ mod imp {
         let basic = cpu.get_feature_info();
         let extended = cpu.get_extended_feature_info();
         let has = [
-            ("AVX2", extended.as_ref().is_some_and(|info| info.has_avx2())),
+            (
+                "AVX2",
+                extended.as_ref().is_some_and(|info| info.has_avx2()),
+            ),
             ("FMA", basic.as_ref().is_some_and(|info| info.has_fma())),
             ("F16C", basic.as_ref().is_some_and(|info| info.has_f16c())),
-            ("BMI2", extended.as_ref().is_some_and(|info| info.has_bmi2())),
+            (
+                "BMI2",
+                extended.as_ref().is_some_and(|info| info.has_bmi2()),
+            ),
         ];
-        has.into_iter().filter(|(_, has)| !has).map(|(name, _)| name).collect()
+        has.into_iter()
+            .filter(|(_, has)| !has)
+            .map(|(name, _)| name)
+            .collect()
     }
 }
 

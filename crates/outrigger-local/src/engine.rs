@@ -31,7 +31,9 @@ const ROOM: usize = 64;
 /// Why a turn failed.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum TurnError {
-    #[error("the conversation has {needed} tokens with room for an answer, and the context holds {limit}")]
+    #[error(
+        "the conversation has {needed} tokens with room for an answer, and the context holds {limit}"
+    )]
     TooLong { needed: usize, limit: usize },
     #[error(transparent)]
     Template(#[from] TemplateError),
@@ -82,17 +84,33 @@ impl Engine {
             .num_threads(threads)
             .thread_name(|index| format!("local-model-{index}"))
             .build()
-            .map_err(|error| LoadError::Threads { threads, reason: error.to_string() })?;
+            .map_err(|error| LoadError::Threads {
+                threads,
+                reason: error.to_string(),
+            })?;
         let mut file = Gguf::open(path)?;
         let dimensions = Dimensions::read(&file)?;
         let context = context.min(dimensions.context);
         let vocabulary = Arc::new(Vocabulary::read(&file)?);
         let template = ChatTemplate::read(&file, &vocabulary)?;
-        let compiler = GrammarCompiler::new(&vocabulary).map_err(|error| file.unsupported(error.to_string()))?;
+        let compiler = GrammarCompiler::new(&vocabulary)
+            .map_err(|error| file.unsupported(error.to_string()))?;
         let cache = KvCache::new(&dimensions).map_err(|error| file.broken(error.to_string()))?;
         let transformer = pool.install(|| Transformer::load(&mut file, dimensions, context))?;
-        let session = Mutex::new(Session { cache, tokens: Vec::new(), grammar: None });
-        Ok(Self { vocabulary, template, compiler, transformer, threads: pool, context, session })
+        let session = Mutex::new(Session {
+            cache,
+            tokens: Vec::new(),
+            grammar: None,
+        });
+        Ok(Self {
+            vocabulary,
+            template,
+            compiler,
+            transformer,
+            threads: pool,
+            context,
+            session,
+        })
     }
 
     /// Tokens of prompt and answer together.
@@ -104,13 +122,23 @@ impl Engine {
     pub(crate) fn prompt(&self, request: &ModelRequest) -> Result<Prompt, TurnError> {
         let toolbox = Toolbox::new(&request.tools);
         let tokens = self.tokens(&request.messages, &toolbox)?;
-        let asked = request.max_output_tokens.and_then(|asked| usize::try_from(asked).ok()).unwrap_or(OUTPUT);
+        let asked = request
+            .max_output_tokens
+            .and_then(|asked| usize::try_from(asked).ok())
+            .unwrap_or(OUTPUT);
         let needed = tokens.len() + asked.clamp(1, ROOM);
         if needed > self.context {
-            return Err(TurnError::TooLong { needed, limit: self.context });
+            return Err(TurnError::TooLong {
+                needed,
+                limit: self.context,
+            });
         }
         let output = asked.clamp(1, self.context - tokens.len());
-        Ok(Prompt { tokens, toolbox, output })
+        Ok(Prompt {
+            tokens,
+            toolbox,
+            output,
+        })
     }
 
     fn tokens(&self, messages: &[Message], toolbox: &Toolbox) -> Result<Vec<u32>, TurnError> {
@@ -131,18 +159,21 @@ impl Engine {
         let mut guard = self.session();
         let session: &mut Session = &mut guard;
         // The lock is taken before the pool is entered: a worker of the pool must never wait for it.
-        self.threads.install(|| self.generate(session, prompt, on_text, stopped))
+        self.threads
+            .install(|| self.generate(session, prompt, on_text, stopped))
     }
 
     fn session(&self) -> MutexGuard<'_, Session> {
-        self.session.lock().unwrap_or_else(|poisoned: PoisonError<_>| {
-            // A turn died half way. What it had read counts for nothing.
-            let mut session = poisoned.into_inner();
-            session.tokens.clear();
-            session.cache.truncate(0);
-            self.session.clear_poison();
-            session
-        })
+        self.session
+            .lock()
+            .unwrap_or_else(|poisoned: PoisonError<_>| {
+                // A turn died half way. What it had read counts for nothing.
+                let mut session = poisoned.into_inner();
+                session.tokens.clear();
+                session.cache.truncate(0);
+                self.session.clear_poison();
+                session
+            })
     }
 
     fn generate(
@@ -152,7 +183,11 @@ impl Engine {
         on_text: &mut (dyn FnMut(String) + Send),
         stopped: &(dyn Fn() -> bool + Sync),
     ) -> Result<Option<Finished>, TurnError> {
-        let Prompt { tokens: prompt, toolbox, output } = prompt;
+        let Prompt {
+            tokens: prompt,
+            toolbox,
+            output,
+        } = prompt;
         let mut walk = session.grammar(&self.compiler, &toolbox)?.walk();
         let cached = session.reuse(&prompt);
         let mut pending = prompt[cached..].to_vec();
@@ -167,7 +202,9 @@ impl Engine {
                 stop = StopReason::Done;
             } else {
                 pending.extend(&written[before..]);
-                let Some(logits) = self.read(session, &pending, stopped)? else { return Ok(None) };
+                let Some(logits) = self.read(session, &pending, stopped)? else {
+                    return Ok(None);
+                };
                 let token = walk.choose(&logits)?;
                 written.push(token);
                 pending = vec![token];
@@ -186,9 +223,18 @@ impl Engine {
             }
         }
         let count = |tokens: usize| u64::try_from(tokens).unwrap_or(u64::MAX);
-        let usage = Usage { input: count(prompt.len()), cached: count(cached), output: count(written.len()) };
+        let usage = Usage {
+            input: count(prompt.len()),
+            cached: count(cached),
+            output: count(written.len()),
+        };
         let envelope = String::from_utf8_lossy(&bytes).into_owned();
-        Ok(Some(Finished { envelope, stop, usage, toolbox }))
+        Ok(Some(Finished {
+            envelope,
+            stop,
+            usage,
+            toolbox,
+        }))
     }
 
     /// Reads `tokens` into the cache and returns the logits after the last.
@@ -200,7 +246,9 @@ impl Engine {
     ) -> Result<Option<Vec<f32>>, TurnError> {
         let mut logits = None;
         for chunk in tokens.chunks(CHUNK) {
-            logits = self.transformer.forward(chunk, &mut session.cache, stopped)?;
+            logits = self
+                .transformer
+                .forward(chunk, &mut session.cache, stopped)?;
             if logits.is_none() {
                 break;
             }
@@ -214,7 +262,12 @@ impl Session {
     /// Cuts the cache back to what it shares with `prompt`, and returns how much that is. At least
     /// one token is left to read, because only reading gives logits.
     fn reuse(&mut self, prompt: &[u32]) -> usize {
-        let same = self.tokens.iter().zip(prompt).take_while(|(held, wanted)| held == wanted).count();
+        let same = self
+            .tokens
+            .iter()
+            .zip(prompt)
+            .take_while(|(held, wanted)| held == wanted)
+            .count();
         let same = same.min(prompt.len().saturating_sub(1));
         self.tokens.truncate(same);
         self.cache.truncate(same);
@@ -222,8 +275,15 @@ impl Session {
     }
 
     /// The grammar for `toolbox`, kept as long as the tools stay the same.
-    fn grammar(&mut self, compiler: &GrammarCompiler, toolbox: &Toolbox) -> Result<&ToolGrammar, GrammarError> {
-        let known = self.grammar.take().filter(|(known, _)| known.is_of(toolbox.declarations()));
+    fn grammar(
+        &mut self,
+        compiler: &GrammarCompiler,
+        toolbox: &Toolbox,
+    ) -> Result<&ToolGrammar, GrammarError> {
+        let known = self
+            .grammar
+            .take()
+            .filter(|(known, _)| known.is_of(toolbox.declarations()));
         let entry = match known {
             Some(entry) => entry,
             None => (toolbox.clone(), compiler.compile(toolbox)?),

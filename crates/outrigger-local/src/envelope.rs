@@ -45,19 +45,28 @@ impl Toolbox {
         let names: HashSet<&str> = declarations.iter().map(|tool| tool.name.as_str()).collect();
         let shown = |tool: &ToolDeclaration| {
             // Four tokens less for each tool; the server's name stays, it says what a tool is about.
-            let short = tool.name.strip_prefix("mcp__").filter(|short| !names.contains(short));
+            let short = tool
+                .name
+                .strip_prefix("mcp__")
+                .filter(|short| !names.contains(short));
             short.unwrap_or(&tool.name).to_owned()
         };
-        Self { declarations: Arc::clone(declarations), shown: declarations.iter().map(shown).collect() }
+        Self {
+            declarations: Arc::clone(declarations),
+            shown: declarations.iter().map(shown).collect(),
+        }
     }
 
     pub(crate) fn tools(&self) -> impl Iterator<Item = ShownTool<'_>> {
-        self.declarations.iter().zip(&self.shown).map(|(tool, shown)| ShownTool {
-            name: &tool.name,
-            shown,
-            description: &tool.description,
-            schema: &tool.input_schema,
-        })
+        self.declarations
+            .iter()
+            .zip(&self.shown)
+            .map(|(tool, shown)| ShownTool {
+                name: &tool.name,
+                shown,
+                description: &tool.description,
+                schema: &tool.input_schema,
+            })
     }
 
     pub(crate) fn declarations(&self) -> &Arc<[ToolDeclaration]> {
@@ -70,11 +79,15 @@ impl Toolbox {
     }
 
     fn shown_name<'a>(&'a self, name: &'a str) -> &'a str {
-        self.tools().find(|tool| tool.name == name).map_or(name, |tool| tool.shown)
+        self.tools()
+            .find(|tool| tool.name == name)
+            .map_or(name, |tool| tool.shown)
     }
 
     fn real_name<'a>(&'a self, shown: &'a str) -> &'a str {
-        self.tools().find(|tool| tool.shown == shown).map_or(shown, |tool| tool.name)
+        self.tools()
+            .find(|tool| tool.shown == shown)
+            .map_or(shown, |tool| tool.name)
     }
 }
 
@@ -84,7 +97,11 @@ const RULES: &str = "Reply with one JSON object: {\"tool\": name, \"arguments\":
 const ANSWER_LINE: &str = "final answer(text: string) - Answer the user in words.";
 
 /// The conversation as the chat template takes it.
-pub(crate) fn conversation(messages: &[Message], toolbox: &Toolbox, vocabulary: &Vocabulary) -> Vec<ChatMessage> {
+pub(crate) fn conversation(
+    messages: &[Message],
+    toolbox: &Toolbox,
+    vocabulary: &Vocabulary,
+) -> Vec<ChatMessage> {
     let quoted = |text: &str| vocabulary.quote(text);
     let mut system = String::new();
     let mut chat = Vec::with_capacity(messages.len() + 1);
@@ -99,10 +116,19 @@ pub(crate) fn conversation(messages: &[Message], toolbox: &Toolbox, vocabulary: 
             Message::Assistant(turn) => ("assistant", said(turn, toolbox)),
             Message::ToolResults { results } => ("user", told(results, toolbox)),
         };
-        chat.push(ChatMessage { role, content: quoted(&content) });
+        chat.push(ChatMessage {
+            role,
+            content: quoted(&content),
+        });
     }
     system.push_str(&tool_lines(toolbox));
-    chat.insert(0, ChatMessage { role: "system", content: quoted(&system) });
+    chat.insert(
+        0,
+        ChatMessage {
+            role: "system",
+            content: quoted(&system),
+        },
+    );
     chat
 }
 
@@ -128,21 +154,38 @@ fn said(turn: &AssistantTurn, toolbox: &Toolbox) -> String {
         .calls
         .iter()
         .map(|call| {
-            let arguments = if call.arguments.trim().is_empty() { "{}" } else { call.arguments.as_str() };
-            format!("{HEAD}{}\",\"arguments\":{arguments}}}", toolbox.shown_name(&call.name))
+            let arguments = if call.arguments.trim().is_empty() {
+                "{}"
+            } else {
+                call.arguments.as_str()
+            };
+            format!(
+                "{HEAD}{}\",\"arguments\":{arguments}}}",
+                toolbox.shown_name(&call.name)
+            )
         })
         .collect();
     if !turn.text.is_empty() {
         let text = serde_json::Value::from(turn.text.as_str()).to_string();
-        envelopes.push(format!("{HEAD}{ANSWER}\",\"arguments\":{{\"text\":{text}}}}}"));
+        envelopes.push(format!(
+            "{HEAD}{ANSWER}\",\"arguments\":{{\"text\":{text}}}}}"
+        ));
     }
     envelopes.join("\n")
 }
 
 fn told(results: &[ToolResultMessage], toolbox: &Toolbox) -> String {
     let one = |result: &ToolResultMessage| {
-        let what = if result.is_error { "Error from" } else { "Result of" };
-        format!("{what} {}:\n{}", toolbox.shown_name(&result.name), words(&result.content))
+        let what = if result.is_error {
+            "Error from"
+        } else {
+            "Result of"
+        };
+        format!(
+            "{what} {}:\n{}",
+            toolbox.shown_name(&result.name),
+            words(&result.content)
+        )
     };
     results.iter().map(one).collect::<Vec<_>>().join("\n\n")
 }
@@ -151,7 +194,9 @@ fn told(results: &[ToolResultMessage], toolbox: &Toolbox) -> String {
 fn words(content: &[Part]) -> String {
     let one = |part: &Part| match part {
         Part::Text { text } => text.clone(),
-        Part::Image { media_type, .. } => format!("[an image ({media_type}) that this model cannot see]"),
+        Part::Image { media_type, .. } => {
+            format!("[an image ({media_type}) that this model cannot see]")
+        }
     };
     content.iter().map(one).collect::<Vec<_>>().join("\n")
 }
@@ -181,15 +226,29 @@ pub(crate) fn turn(envelope: &str, text: &str, id: String, toolbox: &Toolbox) ->
         return AssistantTurn::default();
     }
     if tool == ANSWER {
-        let text = serde_json::from_str::<Answer>(arguments).map_or_else(|_| text.to_owned(), |answer| answer.text);
-        return AssistantTurn { text, ..AssistantTurn::default() };
+        let text = serde_json::from_str::<Answer>(arguments)
+            .map_or_else(|_| text.to_owned(), |answer| answer.text);
+        return AssistantTurn {
+            text,
+            ..AssistantTurn::default()
+        };
     }
-    let call = ToolCall { id, name: toolbox.real_name(tool).to_owned(), arguments: arguments.to_owned() };
-    AssistantTurn { calls: vec![call], ..AssistantTurn::default() }
+    let call = ToolCall {
+        id,
+        name: toolbox.real_name(tool).to_owned(),
+        arguments: arguments.to_owned(),
+    };
+    AssistantTurn {
+        calls: vec![call],
+        ..AssistantTurn::default()
+    }
 }
 
 /// Name and unfinished arguments of an envelope that breaks off.
 fn cut(envelope: &str) -> Option<(&str, &str)> {
     let (tool, rest) = envelope.strip_prefix(HEAD)?.split_once('"')?;
-    Some((tool, rest.strip_prefix(",\"arguments\":").unwrap_or_default()))
+    Some((
+        tool,
+        rest.strip_prefix(",\"arguments\":").unwrap_or_default(),
+    ))
 }

@@ -14,7 +14,7 @@ use candle_core::{
     Device,
     quantized::{
         QTensor,
-        gguf_file::{Content, Value},
+        gguf_file::{Content, TensorInfo, Value},
     },
 };
 
@@ -72,16 +72,30 @@ pub(crate) struct Gguf {
 
 impl Gguf {
     pub(crate) fn open(path: &Path) -> Result<Self, LoadError> {
-        let read = |source| LoadError::Read { path: path.to_owned(), source };
+        let read = |source| LoadError::Read {
+            path: path.to_owned(),
+            source,
+        };
         let mut reader = BufReader::new(File::open(path).map_err(read)?);
-        let content = Content::read(&mut reader)
-            .map_err(|error| LoadError::Broken { path: path.to_owned(), reason: error.to_string() })?;
-        Ok(Self { path: path.to_owned(), content, reader })
+        let content = Content::read(&mut reader).map_err(|error| LoadError::Broken {
+            path: path.to_owned(),
+            reason: error.to_string(),
+        })?;
+        Ok(Self {
+            path: path.to_owned(),
+            content,
+            reader,
+        })
     }
 
     /// The text under `key`, or nothing when the key is absent or holds something else.
     pub(crate) fn text(&self, key: &str) -> Option<&str> {
-        self.content.metadata.get(key)?.to_string().ok().map(String::as_str)
+        self.content
+            .metadata
+            .get(key)?
+            .to_string()
+            .ok()
+            .map(String::as_str)
     }
 
     /// The whole number under `key`, of any width.
@@ -97,35 +111,69 @@ impl Gguf {
     /// The list of texts under `key`.
     pub(crate) fn texts(&self, key: &str) -> Option<Vec<String>> {
         let values = self.content.metadata.get(key)?.to_vec().ok()?;
-        values.iter().map(|value| value.to_string().ok().cloned()).collect()
+        values
+            .iter()
+            .map(|value| value.to_string().ok().cloned())
+            .collect()
     }
 
     /// The list of whole numbers under `key`.
     pub(crate) fn numbers(&self, key: &str) -> Option<Vec<u64>> {
-        self.content.metadata.get(key)?.to_vec().ok()?.iter().map(whole).collect()
+        self.content
+            .metadata
+            .get(key)?
+            .to_vec()
+            .ok()?
+            .iter()
+            .map(whole)
+            .collect()
     }
 
     pub(crate) fn has_tensor(&self, name: &str) -> bool {
         self.content.tensor_infos.contains_key(name)
     }
 
+    /// Size of all tensors together, as they are in the file.
+    pub(crate) fn tensor_bytes(&self) -> u64 {
+        let bytes = |info: &TensorInfo| {
+            info.shape.elem_count() / info.ggml_dtype.block_size() * info.ggml_dtype.type_size()
+        };
+        self.content
+            .tensor_infos
+            .values()
+            .map(|info| u64::try_from(bytes(info)).unwrap_or(u64::MAX))
+            .sum()
+    }
+
     /// Reads one tensor into memory, quantised as it is in the file.
     pub(crate) fn tensor(&mut self, name: &str) -> Result<QTensor, LoadError> {
         self.content
             .tensor(&mut self.reader, name, &Device::Cpu)
-            .map_err(|error| LoadError::Broken { path: self.path.clone(), reason: error.to_string() })
+            .map_err(|error| LoadError::Broken {
+                path: self.path.clone(),
+                reason: error.to_string(),
+            })
     }
 
     pub(crate) fn missing(&self, key: &str) -> LoadError {
-        LoadError::MissingKey { path: self.path.clone(), key: key.to_owned() }
+        LoadError::MissingKey {
+            path: self.path.clone(),
+            key: key.to_owned(),
+        }
     }
 
     pub(crate) fn broken(&self, reason: impl Into<String>) -> LoadError {
-        LoadError::Broken { path: self.path.clone(), reason: reason.into() }
+        LoadError::Broken {
+            path: self.path.clone(),
+            reason: reason.into(),
+        }
     }
 
     pub(crate) fn unsupported(&self, what: impl Into<String>) -> LoadError {
-        LoadError::Unsupported { path: self.path.clone(), what: what.into() }
+        LoadError::Unsupported {
+            path: self.path.clone(),
+            what: what.into(),
+        }
     }
 }
 

@@ -48,9 +48,13 @@ pub(crate) struct ToolGrammar {
 impl GrammarCompiler {
     pub(crate) fn new(vocabulary: &Arc<Vocabulary>) -> Result<Self, GrammarError> {
         let tokens: TokEnv = Arc::new(Tokens::new(Arc::clone(vocabulary)));
-        let abilities = InferenceCapabilities { ff_tokens: true, ..InferenceCapabilities::default() };
+        let abilities = InferenceCapabilities {
+            ff_tokens: true,
+            ..InferenceCapabilities::default()
+        };
         let slices = SlicedBiasComputer::json_slices();
-        let mut factory = ParserFactory::new(&tokens, abilities, &slices).map_err(GrammarError::new)?;
+        let mut factory =
+            ParserFactory::new(&tokens, abilities, &slices).map_err(GrammarError::new)?;
         factory.quiet();
         Ok(Self { factory })
     }
@@ -73,29 +77,47 @@ impl GrammarCompiler {
         add_rule(&mut rules, alternatives.len(), ANSWER, &answer);
         alternatives.push(format!("call_{}", alternatives.len()));
         let grammar = format!("start: {}\n{rules}", alternatives.join(" | "));
-        let parser = self.factory.create_parser(TopLevelGrammar::from_lark(grammar)).map_err(GrammarError::new)?;
-        Ok(ToolGrammar { matcher: Matcher::new(Ok(parser)) })
+        let parser = self
+            .factory
+            .create_parser(TopLevelGrammar::from_lark(grammar))
+            .map_err(GrammarError::new)?;
+        Ok(ToolGrammar {
+            matcher: Matcher::new(Ok(parser)),
+        })
     }
 
     /// The strictest schema for a tool's arguments that can be compiled.
     fn arguments(&self, name: &str, declared: &Value) -> Value {
         let strict = schema::narrowed(declared);
-        let Err(reason) = self.try_compile(&strict) else { return strict };
+        let Err(reason) = self.try_compile(&strict) else {
+            return strict;
+        };
         let names = schema::names_only(declared);
-        let looser = if self.try_compile(&names).is_ok() { names } else { json!({"type": "object"}) };
+        let looser = if self.try_compile(&names).is_ok() {
+            names
+        } else {
+            json!({"type": "object"})
+        };
         tracing::warn!(tool = name, %reason, %looser, "the tool's schema is too much for the grammar; a looser one is used");
         looser
     }
 
     fn try_compile(&self, schema: &Value) -> Result<(), GrammarError> {
         let grammar = TopLevelGrammar::from_json_schema(compact(schema));
-        self.factory.create_parser(grammar).map(|_| ()).map_err(GrammarError::new)
+        self.factory
+            .create_parser(grammar)
+            .map(|_| ())
+            .map_err(GrammarError::new)
     }
 }
 
 fn add_rule(rules: &mut String, index: usize, name: &str, arguments: &Value) {
     let head = Value::String(format!("{{\"tool\":\"{name}\",\"arguments\":"));
-    let written = writeln!(rules, "call_{index}: {head} arguments_{index} \"}}\"\narguments_{index}: %json {}", compact(arguments));
+    let written = writeln!(
+        rules,
+        "call_{index}: {head} arguments_{index} \"}}\"\narguments_{index}: %json {}",
+        compact(arguments)
+    );
     debug_assert!(written.is_ok(), "writing to a string cannot fail");
 }
 
@@ -103,7 +125,10 @@ fn add_rule(rules: &mut String, index: usize, name: &str, arguments: &Value) {
 fn compact(schema: &Value) -> Value {
     let mut schema = schema.clone();
     if let Some(root) = schema.as_object_mut() {
-        root.insert("x-guidance".to_owned(), json!({"whitespace_flexible": false}));
+        root.insert(
+            "x-guidance".to_owned(),
+            json!({"whitespace_flexible": false}),
+        );
     }
     schema
 }
@@ -111,7 +136,9 @@ fn compact(schema: &Value) -> Value {
 impl ToolGrammar {
     /// A walk through the grammar, from its start.
     pub(crate) fn walk(&self) -> GrammarWalk {
-        GrammarWalk { matcher: self.matcher.deep_clone() }
+        GrammarWalk {
+            matcher: self.matcher.deep_clone(),
+        }
     }
 }
 
@@ -124,7 +151,9 @@ impl GrammarWalk {
     /// Steps over the tokens that the grammar leaves no choice about, and returns them.
     pub(crate) fn forced(&mut self) -> Result<Vec<u32>, GrammarError> {
         let tokens = self.matcher.consume_ff_tokens();
-        self.matcher.get_error().map_or(Ok(tokens), |error| Err(GrammarError(error)))
+        self.matcher
+            .get_error()
+            .map_or(Ok(tokens), |error| Err(GrammarError(error)))
     }
 
     /// Whether the envelope is complete.
@@ -137,7 +166,10 @@ impl GrammarWalk {
         let mask = self.matcher.compute_mask().map_err(GrammarError::new)?;
         let mut best: Option<(u32, f32)> = None;
         mask.iter_set_entries(|index| {
-            let Some((logit, id)) = logits.get(index).copied().zip(u32::try_from(index).ok()) else { return };
+            let Some((logit, id)) = logits.get(index).copied().zip(u32::try_from(index).ok())
+            else {
+                return;
+            };
             if best.is_none_or(|(_, highest)| logit > highest) {
                 best = Some((id, logit));
             }
@@ -176,7 +208,9 @@ impl TokenizerEnv for Tokens {
 
     fn tokenize_bytes(&self, bytes: &[u8]) -> Vec<TokenId> {
         self.trie.tokenize_with_greedy_fallback(bytes, |text| {
-            self.vocabulary.encode(&self.vocabulary.quote(text)).unwrap_or_else(|_| self.trie.greedy_tokenize(text.as_bytes()))
+            self.vocabulary
+                .encode(&self.vocabulary.quote(text))
+                .unwrap_or_else(|_| self.trie.greedy_tokenize(text.as_bytes()))
         })
     }
 }

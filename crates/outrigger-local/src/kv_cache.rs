@@ -23,8 +23,16 @@ impl KvCache {
     pub(crate) fn new(dimensions: &Dimensions) -> Result<Self> {
         let (heads, head_size) = (dimensions.key_value_heads, dimensions.head_size);
         let empty = || Tensor::zeros((heads, 0, head_size), DType::F32, &Device::Cpu);
-        let layers = (0..dimensions.layers).map(|_| Ok((empty()?, empty()?))).collect::<Result<_>>()?;
-        Ok(Self { layers, heads, head_size, len: 0, room: 0 })
+        let layers = (0..dimensions.layers)
+            .map(|_| Ok((empty()?, empty()?)))
+            .collect::<Result<_>>()?;
+        Ok(Self {
+            layers,
+            heads,
+            head_size,
+            len: 0,
+            room: 0,
+        })
     }
 
     /// Tokens held.
@@ -45,7 +53,8 @@ impl KvCache {
         let room = (self.len + more).next_multiple_of(STEP);
         for (keys, values) in &mut self.layers {
             for held in [keys, values] {
-                let grown = Tensor::zeros((self.heads, room, self.head_size), DType::F32, &Device::Cpu)?;
+                let grown =
+                    Tensor::zeros((self.heads, room, self.head_size), DType::F32, &Device::Cpu)?;
                 if self.len > 0 {
                     grown.slice_set(&held.narrow(1, 0, self.len)?.contiguous()?, 1, 0)?;
                 }
@@ -58,7 +67,12 @@ impl KvCache {
 
     /// Puts `key` and `value` (`heads × rows × head size`) of one layer behind the tokens held, and
     /// returns all of that layer, the new rows included. The length changes with [`Self::advance`].
-    pub(crate) fn append(&mut self, layer: usize, key: &Tensor, value: &Tensor) -> Result<(Tensor, Tensor)> {
+    pub(crate) fn append(
+        &mut self,
+        layer: usize,
+        key: &Tensor,
+        value: &Tensor,
+    ) -> Result<(Tensor, Tensor)> {
         let (keys, values) = &self.layers[layer];
         let len = self.len + key.dim(1)?;
         keys.slice_set(key, 1, self.len)?;

@@ -1,18 +1,25 @@
 //! A small language model in the process, behind the same trait as every provider.
 
 mod answer_text;
+pub mod cpu;
 mod engine;
 mod envelope;
 mod gguf;
 mod grammar;
 mod kv_cache;
 mod local_model;
+mod manifest;
 mod matrix;
+mod pull;
 mod schema;
 mod signature;
+mod store;
 mod template;
 mod tokenizer;
 mod transformer;
 
 pub use gguf::LoadError;
 pub use local_model::{LoadOptions, LocalModel};
+pub use manifest::{HubFile, KnownModel, Manifest, Source, Text, WheelMember};
+pub use pull::{PullError, PullEvent, PullOptions, SourceError};
+pub use store::{Store, StoreError, StoredModel};

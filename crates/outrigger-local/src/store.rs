@@ -16,7 +16,9 @@ use crate::manifest::{HubFile, KnownModel, Manifest};
 #[derive(Debug, thiserror::Error)]
 pub enum StoreError {
     /// No model has this name.
-    #[error("there is no model `{name}`; known are {known}, and `file:PATH` or `hf:OWNER/NAME/FILE.gguf` name any other")]
+    #[error(
+        "there is no model `{name}`; known are {known}, and `file:PATH` or `hf:OWNER/NAME/FILE.gguf` name any other"
+    )]
     Unknown {
         /// What was asked for.
         name: String,
@@ -92,7 +94,10 @@ impl Store {
 
     /// A store that knows other models.
     pub fn with_manifest(root: impl Into<PathBuf>, manifest: Manifest) -> Self {
-        Self { root: root.into(), manifest }
+        Self {
+            root: root.into(),
+            manifest,
+        }
     }
 
     /// The models that can be pulled by name.
@@ -110,10 +115,17 @@ impl Store {
         let mut models = Vec::new();
         for entry in entries {
             let path = entry.map_err(failed(&self.root))?.path();
-            let name = path.file_name().and_then(|name| name.to_str()).and_then(|name| name.strip_suffix(".gguf"));
+            let name = path
+                .file_name()
+                .and_then(|name| name.to_str())
+                .and_then(|name| name.strip_suffix(".gguf"));
             if let Some(name) = name.filter(|name| !name.is_empty()) {
                 let bytes = fs::metadata(&path).map_err(failed(&path))?.len();
-                models.push(StoredModel { name: name.to_owned(), bytes, path: path.clone() });
+                models.push(StoredModel {
+                    name: name.to_owned(),
+                    bytes,
+                    path: path.clone(),
+                });
             }
         }
         models.sort_by(|one, other| one.name.cmp(&other.name));
@@ -130,12 +142,17 @@ impl Store {
     pub fn stored(&self, name: &str) -> Result<StoredModel, StoreError> {
         let candidates = match self.wanted(name)? {
             Wanted::File(path) => {
-                let stem = path.file_stem().map_or_else(|| name.into(), |stem| stem.to_string_lossy());
+                let stem = path
+                    .file_stem()
+                    .map_or_else(|| name.into(), |stem| stem.to_string_lossy());
                 let stem = stem.into_owned();
                 let found = self.at(stem, path.clone())?;
                 return found.ok_or(StoreError::NoFile { path });
             }
-            Wanted::Models(models) => models.into_iter().map(|model| model.name.into_owned()).collect(),
+            Wanted::Models(models) => models
+                .into_iter()
+                .map(|model| model.name.into_owned())
+                .collect(),
             Wanted::Hub { name, .. } | Wanted::Stored(name) => vec![name],
         };
         for candidate in candidates {
@@ -144,16 +161,26 @@ impl Store {
                 return Ok(found);
             }
         }
-        Err(StoreError::NotHere { name: name.to_owned(), root: self.root.clone() })
+        Err(StoreError::NotHere {
+            name: name.to_owned(),
+            root: self.root.clone(),
+        })
     }
 
     /// Removes a model and what is left of unfinished pulls of it. Returns the bytes that were freed.
     pub fn remove(&self, name: &str) -> Result<u64, StoreError> {
         let model = match self.wanted(name)? {
-            Wanted::File(_) => return Err(StoreError::NotHere { name: name.to_owned(), root: self.root.clone() }),
+            Wanted::File(_) => {
+                return Err(StoreError::NotHere {
+                    name: name.to_owned(),
+                    root: self.root.clone(),
+                });
+            }
             _ => self.stored(name)?,
         };
-        let _lock = self.lock(&model.name)?.ok_or_else(|| StoreError::Busy { name: model.name.clone() })?;
+        let _lock = self.lock(&model.name)?.ok_or_else(|| StoreError::Busy {
+            name: model.name.clone(),
+        })?;
         fs::remove_file(&model.path).map_err(failed(&model.path))?;
         let partial = self.partial(&model.name);
         match fs::remove_file(&partial) {
@@ -165,7 +192,12 @@ impl Store {
     /// What `name` stands for.
     pub(crate) fn wanted(&self, name: &str) -> Result<Wanted, StoreError> {
         if name == "default" {
-            let models = self.manifest.default.iter().filter_map(|name| self.manifest.find(name)).cloned();
+            let models = self
+                .manifest
+                .default
+                .iter()
+                .filter_map(|name| self.manifest.find(name))
+                .cloned();
             return Ok(Wanted::Models(models.collect()));
         }
         if let Some(model) = self.manifest.find(name) {
@@ -180,13 +212,25 @@ impl Store {
         if self.list()?.into_iter().any(|model| model.name == name) {
             return Ok(Wanted::Stored(name.to_owned()));
         }
-        let known: Vec<&str> = self.manifest.models.iter().map(|model| model.name.as_ref()).collect();
-        Err(StoreError::Unknown { name: name.to_owned(), known: format!("default, {}", known.join(", ")) })
+        let known: Vec<&str> = self
+            .manifest
+            .models
+            .iter()
+            .map(|model| model.name.as_ref())
+            .collect();
+        Err(StoreError::Unknown {
+            name: name.to_owned(),
+            known: format!("default, {}", known.join(", ")),
+        })
     }
 
     fn at(&self, name: String, path: PathBuf) -> Result<Option<StoredModel>, StoreError> {
         match fs::metadata(&path) {
-            Ok(file) => Ok(Some(StoredModel { name, path, bytes: file.len() })),
+            Ok(file) => Ok(Some(StoredModel {
+                name,
+                path,
+                bytes: file.len(),
+            })),
             Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
             Err(error) => Err(failed(&path)(error)),
         }
@@ -207,7 +251,12 @@ impl Store {
         let folder = self.root.join("partial");
         fs::create_dir_all(&folder).map_err(failed(&folder))?;
         let path = folder.join(format!("{name}.lock"));
-        let file = File::options().create(true).truncate(false).write(true).open(&path).map_err(failed(&path))?;
+        let file = File::options()
+            .create(true)
+            .truncate(false)
+            .write(true)
+            .open(&path)
+            .map_err(failed(&path))?;
         match file.try_lock() {
             Ok(()) => Ok(Some(file)),
             Err(TryLockError::WouldBlock) => Ok(None),
@@ -228,7 +277,10 @@ fn hub_file(path: &str) -> Option<Wanted> {
         revision: "main".into(),
         file: file.to_owned().into(),
     };
-    valid.then(|| Wanted::Hub { name: name.to_owned(), file })
+    valid.then(|| Wanted::Hub {
+        name: name.to_owned(),
+        file,
+    })
 }
 
 fn failed(path: &Path) -> impl FnOnce(io::Error) -> StoreError {
@@ -250,7 +302,10 @@ mod tests {
     fn a_store_that_does_not_exist_is_empty() {
         let (_folder, store) = store();
         assert_eq!(store.list().unwrap(), []);
-        assert!(matches!(store.path_of("smollm2-135m"), Err(StoreError::NotHere { .. })));
+        assert!(matches!(
+            store.path_of("smollm2-135m"),
+            Err(StoreError::NotHere { .. })
+        ));
     }
 
     #[test]
@@ -259,7 +314,10 @@ mod tests {
         fs::create_dir_all(&store.root).unwrap();
         fs::write(store.file("qwen2.5-coder-0.5b"), b"weights").unwrap();
         let found = store.stored("default").unwrap();
-        assert_eq!((found.name.as_str(), found.bytes), ("qwen2.5-coder-0.5b", 7));
+        assert_eq!(
+            (found.name.as_str(), found.bytes),
+            ("qwen2.5-coder-0.5b", 7)
+        );
         assert_eq!(store.list().unwrap(), [found]);
         assert_eq!(store.remove("default").unwrap(), 7);
         assert_eq!(store.list().unwrap(), []);
@@ -269,9 +327,22 @@ mod tests {
     fn names_that_mean_nothing_are_told_what_would() {
         let (_folder, store) = store();
         let error = store.path_of("gpt-5").unwrap_err().to_string();
-        assert!(error.contains("`gpt-5`") && error.contains("qwen3-0.6b") && error.contains("file:PATH"), "{error}");
-        for name in ["hf:only/two.gguf", "hf:a/b/../c.gguf", "hf:a/b/c.bin", "../up"] {
-            assert!(matches!(store.path_of(name), Err(StoreError::Unknown { .. })), "{name}");
+        assert!(
+            error.contains("`gpt-5`")
+                && error.contains("qwen3-0.6b")
+                && error.contains("file:PATH"),
+            "{error}"
+        );
+        for name in [
+            "hf:only/two.gguf",
+            "hf:a/b/../c.gguf",
+            "hf:a/b/c.bin",
+            "../up",
+        ] {
+            assert!(
+                matches!(store.path_of(name), Err(StoreError::Unknown { .. })),
+                "{name}"
+            );
         }
     }
 
@@ -285,7 +356,10 @@ mod tests {
         assert!(store.remove(&name).is_err());
         assert!(path.exists());
         fs::remove_file(&path).unwrap();
-        assert!(matches!(store.path_of(&name), Err(StoreError::NoFile { .. })));
+        assert!(matches!(
+            store.path_of(&name),
+            Err(StoreError::NoFile { .. })
+        ));
     }
 
     #[test]
@@ -296,7 +370,10 @@ mod tests {
         let lock = store.lock("smollm2-135m").unwrap();
         assert!(lock.is_some());
         assert!(store.lock("smollm2-135m").unwrap().is_none());
-        assert!(matches!(store.remove("smollm2-135m"), Err(StoreError::Busy { .. })));
+        assert!(matches!(
+            store.remove("smollm2-135m"),
+            Err(StoreError::Busy { .. })
+        ));
         drop(lock);
         store.remove("smollm2-135m").unwrap();
     }

@@ -42,17 +42,32 @@ impl ChatTemplate {
             .map_err(|error| file.unsupported(error.to_string()))
     }
 
-    fn compile(source: &str, begin_of_text: &str, end_of_text: &str) -> Result<Self, TemplateError> {
+    fn compile(
+        source: &str,
+        begin_of_text: &str,
+        end_of_text: &str,
+    ) -> Result<Self, TemplateError> {
         let mut environment = Environment::new();
         // As `transformers` renders templates.
-        let syntax = SyntaxConfig::builder().trim_blocks(true).lstrip_blocks(true).build()?;
+        let syntax = SyntaxConfig::builder()
+            .trim_blocks(true)
+            .lstrip_blocks(true)
+            .build()?;
         environment.set_syntax(syntax);
-        environment.set_unknown_method_callback(minijinja_contrib::pycompat::unknown_method_callback);
-        environment.add_function("raise_exception", |message: String| -> Result<(), minijinja::Error> {
-            Err(minijinja::Error::new(ErrorKind::InvalidOperation, message))
-        });
+        environment
+            .set_unknown_method_callback(minijinja_contrib::pycompat::unknown_method_callback);
+        environment.add_function(
+            "raise_exception",
+            |message: String| -> Result<(), minijinja::Error> {
+                Err(minijinja::Error::new(ErrorKind::InvalidOperation, message))
+            },
+        );
         environment.add_template_owned(NAME, source.to_owned())?;
-        Ok(Self { environment, begin_of_text: begin_of_text.to_owned(), end_of_text: end_of_text.to_owned() })
+        Ok(Self {
+            environment,
+            begin_of_text: begin_of_text.to_owned(),
+            end_of_text: end_of_text.to_owned(),
+        })
     }
 
     /// Renders `messages` up to the point where the assistant speaks. Models that can think aloud
@@ -96,8 +111,14 @@ mod tests {
     fn renders_what_python_would() {
         let template = ChatTemplate::compile(PYTHONIC, "", "<|im_end|>").unwrap();
         let messages = [
-            ChatMessage { role: "system", content: "Be brief.\n".to_owned() },
-            ChatMessage { role: "user", content: "Hi".to_owned() },
+            ChatMessage {
+                role: "system",
+                content: "Be brief.\n".to_owned(),
+            },
+            ChatMessage {
+                role: "user",
+                content: "Hi".to_owned(),
+            },
         ];
         let expected = "<|im_start|>system\nBe brief.<|im_end|>\n<|im_start|>user\nHi<|im_end|>\n\
                         <|im_start|>assistant\n<think>\n\n</think>\n\n";
@@ -106,7 +127,8 @@ mod tests {
 
     #[test]
     fn a_refusal_of_the_template_is_told() {
-        let template = ChatTemplate::compile("{{ raise_exception('roles must alternate') }}", "", "").unwrap();
+        let template =
+            ChatTemplate::compile("{{ raise_exception('roles must alternate') }}", "", "").unwrap();
         let error = template.render(&[]).unwrap_err().to_string();
         assert!(error.contains("roles must alternate"), "{error}");
     }

@@ -54,16 +54,26 @@ pub(crate) struct Vocabulary {
 impl Vocabulary {
     pub(crate) fn read(file: &Gguf) -> Result<Self, LoadError> {
         let required = |key: &str| file.texts(key).ok_or_else(|| file.missing(key));
-        let kind = file.text("tokenizer.ggml.model").ok_or_else(|| file.missing("tokenizer.ggml.model"))?;
+        let kind = file
+            .text("tokenizer.ggml.model")
+            .ok_or_else(|| file.missing("tokenizer.ggml.model"))?;
         if kind != "gpt2" {
-            return Err(file.unsupported(format!("its tokenizer is `{kind}`; only byte-level BPE (`gpt2`) is implemented")));
+            return Err(file.unsupported(format!(
+                "its tokenizer is `{kind}`; only byte-level BPE (`gpt2`) is implemented"
+            )));
         }
         let tokens = required("tokenizer.ggml.tokens")?;
         let merges = required("tokenizer.ggml.merges")?;
-        let types = file.numbers("tokenizer.ggml.token_type").unwrap_or_default();
-        let end_of_turn = file.number("tokenizer.ggml.eos_token_id").and_then(|id| u32::try_from(id).ok());
+        let types = file
+            .numbers("tokenizer.ggml.token_type")
+            .unwrap_or_default();
+        let end_of_turn = file
+            .number("tokenizer.ggml.eos_token_id")
+            .and_then(|id| u32::try_from(id).ok());
         let end_of_turn = end_of_turn.ok_or_else(|| file.missing("tokenizer.ggml.eos_token_id"))?;
-        let first = file.number("tokenizer.ggml.bos_token_id").and_then(|id| usize::try_from(id).ok());
+        let first = file
+            .number("tokenizer.ggml.bos_token_id")
+            .and_then(|id| usize::try_from(id).ok());
         let words = byte_pairs(file, &tokens, &merges)?;
 
         let mut special_ids = HashMap::new();
@@ -79,12 +89,26 @@ impl Vocabulary {
             } else if kind == UNUSED {
                 bytes.push(Vec::new());
             } else {
-                bytes.push(token.chars().filter_map(|char| unprintable.get(&char).copied()).collect());
+                bytes.push(
+                    token
+                        .chars()
+                        .filter_map(|char| unprintable.get(&char).copied())
+                        .collect(),
+                );
             }
         }
-        let specials = specials_pattern(&special_ids).map_err(|error| file.broken(error.to_string()))?;
+        let specials =
+            specials_pattern(&special_ids).map_err(|error| file.broken(error.to_string()))?;
         let begin_of_text = first.and_then(|id| tokens.get(id)).cloned();
-        Ok(Self { words, specials, special_ids, bytes, names, end_of_turn, begin_of_text })
+        Ok(Self {
+            words,
+            specials,
+            special_ids,
+            bytes,
+            names,
+            end_of_turn,
+            begin_of_text,
+        })
     }
 
     /// Encodes a rendered conversation. Control tokens count unless [`quote`] marked them.
@@ -105,14 +129,20 @@ impl Vocabulary {
             return Ok(());
         }
         let unmarked = text.replace(MARK, "");
-        let encoding = self.words.encode_fast(unmarked, false).map_err(|error| EncodeError(error.to_string()))?;
+        let encoding = self
+            .words
+            .encode_fast(unmarked, false)
+            .map_err(|error| EncodeError(error.to_string()))?;
         ids.extend_from_slice(encoding.get_ids());
         Ok(())
     }
 
     /// The bytes of one token. Several tokens may share one character.
     pub(crate) fn bytes(&self, id: u32) -> &[u8] {
-        usize::try_from(id).ok().and_then(|id| self.bytes.get(id)).map_or(&[], Vec::as_slice)
+        usize::try_from(id)
+            .ok()
+            .and_then(|id| self.bytes.get(id))
+            .map_or(&[], Vec::as_slice)
     }
 
     /// Number of tokens.
@@ -142,11 +172,13 @@ impl Vocabulary {
     /// Marks control tokens in a text that people or tools wrote, so that they stay plain text.
     pub(crate) fn quote(&self, text: &str) -> String {
         let text = text.replace(MARK, "\u{FFFD}");
-        let marked = self.specials.replace_all(&text, |found: &regex::Captures<'_>| {
-            let mut chars = found[0].chars();
-            let first = chars.next().unwrap_or(MARK);
-            format!("{first}{MARK}{}", chars.as_str())
-        });
+        let marked = self
+            .specials
+            .replace_all(&text, |found: &regex::Captures<'_>| {
+                let mut chars = found[0].chars();
+                let first = chars.next().unwrap_or(MARK);
+                format!("{first}{MARK}{}", chars.as_str())
+            });
         marked.into_owned()
     }
 }
@@ -155,10 +187,17 @@ fn byte_pairs(file: &Gguf, tokens: &[String], merges: &[String]) -> Result<Token
     let broken = |reason: String| file.broken(reason);
     let pairs = merges
         .iter()
-        .map(|merge| merge.split_once(' ').map(|(left, right)| (left.to_owned(), right.to_owned())))
+        .map(|merge| {
+            merge
+                .split_once(' ')
+                .map(|(left, right)| (left.to_owned(), right.to_owned()))
+        })
         .collect::<Option<Vec<_>>>()
         .ok_or_else(|| file.broken("an entry of `tokenizer.ggml.merges` is not a pair"))?;
-    let ids = (0u32..).zip(tokens).map(|(id, token)| (token.clone(), id)).collect::<tokenizers::models::bpe::Vocab>();
+    let ids = (0u32..)
+        .zip(tokens)
+        .map(|(id, token)| (token.clone(), id))
+        .collect::<tokenizers::models::bpe::Vocab>();
     let kind = file.text("tokenizer.ggml.pre").unwrap_or("gpt-2");
     let model = BPE::builder()
         .vocab_and_merges(ids, pairs)
@@ -167,17 +206,31 @@ fn byte_pairs(file: &Gguf, tokens: &[String], merges: &[String]) -> Result<Token
         .map_err(|error| broken(error.to_string()))?;
     let mut tokenizer = Tokenizer::new(model);
     let split = |pattern: &str| -> Result<PreTokenizerWrapper, LoadError> {
-        let split = Split::new(SplitPattern::Regex(pattern.to_owned()), SplitDelimiterBehavior::Isolated, false)
-            .map_err(|error| broken(error.to_string()))?;
-        Ok(Sequence::new(vec![split.into(), ByteLevel::new(false, false, false).into()]).into())
+        let split = Split::new(
+            SplitPattern::Regex(pattern.to_owned()),
+            SplitDelimiterBehavior::Isolated,
+            false,
+        )
+        .map_err(|error| broken(error.to_string()))?;
+        Ok(Sequence::new(vec![
+            split.into(),
+            ByteLevel::new(false, false, false).into(),
+        ])
+        .into())
     };
     let words = match kind {
         "qwen2" => {
-            tokenizer.with_normalizer(Some(NFC)).map_err(|error| broken(error.to_string()))?;
+            tokenizer
+                .with_normalizer(Some(NFC))
+                .map_err(|error| broken(error.to_string()))?;
             split(WORDS_QWEN2)?
         }
         "llama-bpe" => split(WORDS_LLAMA3)?,
-        "smollm" => Sequence::new(vec![Digits::new(true).into(), ByteLevel::new(false, true, true).into()]).into(),
+        "smollm" => Sequence::new(vec![
+            Digits::new(true).into(),
+            ByteLevel::new(false, true, true).into(),
+        ])
+        .into(),
         "gpt-2" => ByteLevel::new(false, true, true).into(),
         other => {
             return Err(file.unsupported(format!(
@@ -193,7 +246,13 @@ fn byte_pairs(file: &Gguf, tokens: &[String], merges: &[String]) -> Result<Token
 fn specials_pattern(ids: &HashMap<String, u32>) -> Result<Regex, regex::Error> {
     let mut texts: Vec<&str> = ids.keys().map(String::as_str).collect();
     texts.sort_by_key(|text| (std::cmp::Reverse(text.len()), *text));
-    Regex::new(&texts.iter().map(|text| regex::escape(text)).collect::<Vec<_>>().join("|"))
+    Regex::new(
+        &texts
+            .iter()
+            .map(|text| regex::escape(text))
+            .collect::<Vec<_>>()
+            .join("|"),
+    )
 }
 
 /// The alphabet of byte-level BPE: printable bytes stand for themselves, the others are moved to

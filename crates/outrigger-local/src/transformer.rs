@@ -15,6 +15,9 @@ use crate::{
     matrix::Matrix,
 };
 
+/// Bytes of weights beyond which they are kept as they are in the file.
+const LARGE: u64 = 1_200_000_000;
+
 /// How positions are mixed into queries and keys.
 #[derive(Debug, Clone, Copy, PartialEq)]
 enum Rotation {
@@ -40,7 +43,9 @@ pub(crate) struct Dimensions {
 
 impl Dimensions {
     pub(crate) fn read(file: &Gguf) -> Result<Self, LoadError> {
-        let family = file.text("general.architecture").ok_or_else(|| file.missing("general.architecture"))?;
+        let family = file
+            .text("general.architecture")
+            .ok_or_else(|| file.missing("general.architecture"))?;
         let rotation = match family {
             "llama" => Rotation::Neighbours,
             "qwen2" | "qwen3" => Rotation::Halves,
@@ -50,14 +55,21 @@ impl Dimensions {
                 )));
             }
         };
-        let scaling = file.text(&format!("{family}.rope.scaling.type")).unwrap_or("none");
+        let scaling = file
+            .text(&format!("{family}.rope.scaling.type"))
+            .unwrap_or("none");
         if scaling != "none" || file.has_tensor("rope_freqs.weight") {
-            return Err(file.unsupported("it stretches its context (rope scaling), which is not implemented"));
+            return Err(file
+                .unsupported("it stretches its context (rope scaling), which is not implemented"));
         }
         let size = |key: &str| {
             let key = format!("{family}.{key}");
-            let number = file.number(&key).and_then(|number| usize::try_from(number).ok());
-            number.filter(|number| *number > 0).ok_or_else(|| file.missing(&key))
+            let number = file
+                .number(&key)
+                .and_then(|number| usize::try_from(number).ok());
+            number
+                .filter(|number| *number > 0)
+                .ok_or_else(|| file.missing(&key))
         };
         let heads = size("attention.head_count")?;
         let epsilon = format!("{family}.attention.layer_norm_rms_epsilon");
@@ -65,11 +77,14 @@ impl Dimensions {
             layers: size("block_count")?,
             heads,
             key_value_heads: size("attention.head_count_kv").unwrap_or(heads),
-            head_size: size("attention.key_length").or_else(|_| Ok(size("embedding_length")? / heads))?,
+            head_size: size("attention.key_length")
+                .or_else(|_| Ok(size("embedding_length")? / heads))?,
             context: size("context_length")?,
             epsilon: file.float(&epsilon).ok_or_else(|| file.missing(&epsilon))?,
             rotation,
-            rotation_base: file.float(&format!("{family}.rope.freq_base")).unwrap_or(10_000.0),
+            rotation_base: file
+                .float(&format!("{family}.rope.freq_base"))
+                .unwrap_or(10_000.0),
         })
     }
 }
@@ -106,12 +121,26 @@ pub(crate) struct Transformer {
 
 impl Transformer {
     /// Reads all weights. `context` is how many positions will be used at most.
-    pub(crate) fn load(file: &mut Gguf, dimensions: Dimensions, context: usize) -> Result<Self, LoadError> {
-        let raw = (0..dimensions.layers).map(|index| RawLayer::read(file, index)).collect::<Result<Vec<_>, _>>()?;
-        let layers = raw.into_par_iter().map(RawLayer::prepare).collect::<TensorResult<Vec<_>>>();
+    pub(crate) fn load(
+        file: &mut Gguf,
+        dimensions: Dimensions,
+        context: usize,
+    ) -> Result<Self, LoadError> {
+        let raw = (0..dimensions.layers)
+            .map(|index| RawLayer::read(file, index))
+            .collect::<Result<Vec<_>, _>>()?;
+        let spare_memory = file.tensor_bytes() > LARGE;
+        let layers = raw
+            .into_par_iter()
+            .map(|layer| layer.prepare(spare_memory))
+            .collect::<TensorResult<Vec<_>>>();
         let embedding = file.tensor("token_embd.weight")?;
-        let head = if file.has_tensor("output.weight") { "output.weight" } else { "token_embd.weight" };
-        let head = Matrix::new(file.tensor(head)?);
+        let head = if file.has_tensor("output.weight") {
+            "output.weight"
+        } else {
+            "token_embd.weight"
+        };
+        let head = Matrix::new(file.tensor(head)?, spare_memory);
         let norm = file.tensor("output_norm.weight")?.dequantize(&Device::Cpu);
         let rotation = rotation_table(&dimensions, context);
         let broken = |error: candle_core::Error| file.broken(error.to_string());
@@ -139,7 +168,9 @@ impl Transformer {
     ) -> TensorResult<Option<Vec<f32>>> {
         cache.reserve(tokens.len())?;
         let mask = causal_mask(tokens.len(), cache.len())?;
-        let mut state = self.embedding.embedding(&Tensor::new(tokens, &Device::Cpu)?)?;
+        let mut state = self
+            .embedding
+            .embedding(&Tensor::new(tokens, &Device::Cpu)?)?;
         for (index, layer) in self.layers.iter().enumerate() {
             if stopped() {
                 return Ok(None);
@@ -164,17 +195,28 @@ impl Transformer {
         mask: &Option<Tensor>,
         (cache, index): (&mut KvCache, usize),
     ) -> TensorResult<Tensor> {
-        let Dimensions { heads, key_value_heads, head_size, .. } = self.dimensions;
+        let Dimensions {
+            heads,
+            key_value_heads,
+            head_size,
+            ..
+        } = self.dimensions;
         let rows = input.dim(0)?;
         let query = self.rotate(&self.project(&layer.query, input, heads)?, cache.len())?;
-        let key = self.rotate(&self.project(&layer.key, input, key_value_heads)?, cache.len())?;
+        let key = self.rotate(
+            &self.project(&layer.key, input, key_value_heads)?,
+            cache.len(),
+        )?;
         let value = self.project(&layer.value, input, key_value_heads)?;
         let (keys, values) = cache.append(index, &key, &value)?;
 
         // The heads that share keys lie side by side, so they become rows of one product.
         let shared = heads / key_value_heads;
-        let query = (query * (1.0 / f64::from(u32::try_from(head_size).unwrap_or(u32::MAX)).sqrt()))?;
-        let scores = query.reshape((key_value_heads, shared * rows, head_size))?.matmul(&keys.transpose(1, 2)?)?;
+        let query =
+            (query * (1.0 / f64::from(u32::try_from(head_size).unwrap_or(u32::MAX)).sqrt()))?;
+        let scores = query
+            .reshape((key_value_heads, shared * rows, head_size))?
+            .matmul(&keys.transpose(1, 2)?)?;
         let scores = match mask {
             Some(mask) => {
                 let length = mask.dim(1)?;
@@ -186,12 +228,22 @@ impl Transformer {
             None => scores,
         };
         let mixed = ops::softmax_last_dim(&scores)?.matmul(&values)?;
-        let mixed = mixed.reshape((heads, rows, head_size))?.transpose(0, 1)?.contiguous()?;
-        layer.output.apply(&mixed.reshape((rows, heads * head_size))?)
+        let mixed = mixed
+            .reshape((heads, rows, head_size))?
+            .transpose(0, 1)?
+            .contiguous()?;
+        layer
+            .output
+            .apply(&mixed.reshape((rows, heads * head_size))?)
     }
 
     /// `rows × hidden` to `heads × rows × head size`.
-    fn project(&self, projection: &Projection, input: &Tensor, heads: usize) -> TensorResult<Tensor> {
+    fn project(
+        &self,
+        projection: &Projection,
+        input: &Tensor,
+        heads: usize,
+    ) -> TensorResult<Tensor> {
         let mut output = projection.weights.apply(input)?;
         if let Some(bias) = &projection.bias {
             output = output.broadcast_add(bias)?;
@@ -223,7 +275,15 @@ fn causal_mask(rows: usize, seen: usize) -> TensorResult<Option<Tensor>> {
         return Ok(None);
     }
     let length = seen + rows;
-    let hidden = |row: usize| (0..length).map(move |column| if column > seen + row { f32::NEG_INFINITY } else { 0.0 });
+    let hidden = |row: usize| {
+        (0..length).map(move |column| {
+            if column > seen + row {
+                f32::NEG_INFINITY
+            } else {
+                0.0
+            }
+        })
+    };
     let mask: Vec<f32> = (0..rows).flat_map(hidden).collect();
     Tensor::from_vec(mask, (rows, length), &Device::Cpu).map(Some)
 }
@@ -233,11 +293,19 @@ fn rotation_table(dimensions: &Dimensions, context: usize) -> TensorResult<(Tens
     let size = u16::try_from(dimensions.head_size).unwrap_or(u16::MAX);
     let frequencies: Vec<f32> = (0..size)
         .step_by(2)
-        .map(|index| 1.0 / dimensions.rotation_base.powf(f32::from(index) / f32::from(size)))
+        .map(|index| {
+            1.0 / dimensions
+                .rotation_base
+                .powf(f32::from(index) / f32::from(size))
+        })
         .collect();
-    let positions = Tensor::arange(0u32, u32::try_from(context).unwrap_or(u32::MAX), &Device::Cpu)?
-        .to_dtype(candle_core::DType::F32)?
-        .unsqueeze(1)?;
+    let positions = Tensor::arange(
+        0u32,
+        u32::try_from(context).unwrap_or(u32::MAX),
+        &Device::Cpu,
+    )?
+    .to_dtype(candle_core::DType::F32)?
+    .unsqueeze(1)?;
     let angles = positions.matmul(&Tensor::new(frequencies, &Device::Cpu)?.unsqueeze(0)?)?;
     Ok((angles.cos()?, angles.sin()?))
 }
@@ -265,38 +333,59 @@ impl RawLayer {
         let feed_forward_norm = tensor("ffn_norm")?;
         let feed_forward = [tensor("ffn_gate")?, tensor("ffn_up")?, tensor("ffn_down")?];
         let mut projection = |name: &str| -> Result<RawProjection, LoadError> {
-            let mut optional =
-                |name: String| if file.has_tensor(&name) { file.tensor(&name).map(Some) } else { Ok(None) };
+            let mut optional = |name: String| {
+                if file.has_tensor(&name) {
+                    file.tensor(&name).map(Some)
+                } else {
+                    Ok(None)
+                }
+            };
             let bias = optional(format!("blk.{index}.attn_{name}.bias"))?;
             let norm = optional(format!("blk.{index}.attn_{name}_norm.weight"))?;
-            Ok(RawProjection { weights: file.tensor(&format!("blk.{index}.attn_{name}.weight"))?, bias, norm })
+            Ok(RawProjection {
+                weights: file.tensor(&format!("blk.{index}.attn_{name}.weight"))?,
+                bias,
+                norm,
+            })
         };
         let projections = [projection("q")?, projection("k")?, projection("v")?];
-        Ok(Self { attention_norm, projections, output, feed_forward_norm, feed_forward })
+        Ok(Self {
+            attention_norm,
+            projections,
+            output,
+            feed_forward_norm,
+            feed_forward,
+        })
     }
 
-    fn prepare(self) -> TensorResult<Layer> {
+    fn prepare(self, spare_memory: bool) -> TensorResult<Layer> {
         let [query, key, value] = self.projections;
         let [gate, up, down] = self.feed_forward;
         Ok(Layer {
             attention_norm: self.attention_norm.dequantize(&Device::Cpu)?,
-            query: query.prepare()?,
-            key: key.prepare()?,
-            value: value.prepare()?,
-            output: Matrix::new(self.output)?,
+            query: query.prepare(spare_memory)?,
+            key: key.prepare(spare_memory)?,
+            value: value.prepare(spare_memory)?,
+            output: Matrix::new(self.output, spare_memory)?,
             feed_forward_norm: self.feed_forward_norm.dequantize(&Device::Cpu)?,
-            gate: Matrix::new(gate)?,
-            up: Matrix::new(up)?,
-            down: Matrix::new(down)?,
+            gate: Matrix::new(gate, spare_memory)?,
+            up: Matrix::new(up, spare_memory)?,
+            down: Matrix::new(down, spare_memory)?,
         })
     }
 }
 
 impl RawProjection {
-    fn prepare(self) -> TensorResult<Projection> {
+    fn prepare(self, spare_memory: bool) -> TensorResult<Projection> {
         let plain = |tensor: Option<QTensor>| {
-            tensor.map(|tensor| tensor.dequantize(&Device::Cpu)).transpose()
+            tensor
+                .map(|tensor| tensor.dequantize(&Device::Cpu))
+                .transpose()
         };
-        Ok(Projection { weights: Matrix::new(self.weights)?, bias: plain(self.bias)?, norm: plain(self.norm)? })
+        Ok(Projection {
+            weights: Matrix::new(self.weights, spare_memory)?,
+            bias: plain(self.bias)?,
+            norm: plain(self.norm)?,
+        })
     }
 }

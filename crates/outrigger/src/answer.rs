@@ -1,6 +1,6 @@
 //! What `ask` tells besides the answer: one JSON document, or what the run cost.
 
-use outrigger_agent::{Answer, Ending};
+use outrigger_agent::Answer;
 use outrigger_journal::{CallLine, Event, Journal, Recorded, RunId, Tokens};
 use serde::Serialize;
 
@@ -52,11 +52,7 @@ pub(crate) async fn print_json(
     };
     let document = Document {
         run: run.to_string(),
-        status: if matches!(answer.ending, Ending::Answered) {
-            "done"
-        } else {
-            status.as_str()
-        },
+        status: status.as_str(),
         reason,
         answer: &answer.text,
         model: events.iter().find_map(model_of),
@@ -141,7 +137,7 @@ pub(crate) async fn print_stats(
             total.output += usage.output;
         }
     }
-    screen.say(row("all", &total, ""));
+    screen.say(row("all", &total, "").trim_end());
     screen.say(format_args!("run {run}"));
     Ok(())
 }

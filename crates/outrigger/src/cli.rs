@@ -37,7 +37,8 @@ pub(crate) struct Common {
     /// servers, `${workspace}` in configuration [default: the current folder]
     #[arg(long, global = true, value_name = "DIR", help_heading = "Everywhere")]
     pub(crate) workspace: Option<PathBuf>,
-    /// A further configuration file, nearer than all others (TOML, YAML, JSON or an mcp.json)
+    /// A further configuration file, nearer than the user's and the project's (TOML, YAML, JSON or an
+    /// mcp.json)
     #[arg(long, global = true, value_name = "FILE", help_heading = "Everywhere")]
     pub(crate) config: Vec<PathBuf>,
     /// Where the journal is kept [default: the XDG state folder]

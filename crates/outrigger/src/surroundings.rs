@@ -19,13 +19,21 @@ pub(crate) fn of_configuration(common: &Common) -> Result<Surroundings, CommandE
     Ok(Surroundings {
         workspace: workspace(common)?,
         user_dir: xdg("XDG_CONFIG_HOME", ".config"),
-        managed_dir: Some(
-            set("OUTRIGGER_MANAGED_DIR").map_or_else(|| "/etc/outrigger".into(), PathBuf::from),
-        ),
+        managed_dir: Some(managed()),
         home: home(),
         env: environment(),
         explicit: common.config.iter().map(|file| here.join(file)).collect(),
     })
+}
+
+/// The folder of whoever looks after the machine. The variable is for machines without it, so that
+/// nobody switches off what is there.
+fn managed() -> PathBuf {
+    let usual = PathBuf::from("/etc/outrigger");
+    match set("OUTRIGGER_MANAGED_DIR") {
+        Some(named) if !usual.exists() => named.into(),
+        _ => usual,
+    }
 }
 
 /// The folder that the run is bound to, absolute and existing.

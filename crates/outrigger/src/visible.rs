@@ -13,6 +13,22 @@ pub(crate) fn line(text: &str) -> Cow<'_, str> {
     escape(text, |_| false)
 }
 
+/// The beginning of `text` on one line, in at most so many characters; a cut is told by `…`.
+pub(crate) fn beginning(text: &str, characters: usize) -> String {
+    let text = line(text);
+    if text.chars().count() <= characters {
+        return text.into_owned();
+    }
+    let head: String = text.chars().take(characters.saturating_sub(1)).collect();
+    format!("{}…", head.trim_end())
+}
+
+/// `3 tools`, `1 tool`.
+pub(crate) fn count(number: u64, noun: &str) -> String {
+    let ending = if number == 1 { "" } else { "s" };
+    format!("{number} {noun}{ending}")
+}
+
 fn escape(text: &str, keep: impl Fn(char) -> bool) -> Cow<'_, str> {
     if text.chars().all(|c| keep(c) || !is_hidden(c)) {
         return Cow::Borrowed(text);
@@ -51,6 +67,11 @@ mod tests {
             "plain\ttext\nwith 时间 and 🎉"
         );
         assert_eq!(lines("\u{1b}[31mred\r\n"), "\\u{1b}[31mred\\r\n");
+        assert_eq!(beginning("a  longer text", 9), "a  longe…");
+        assert_eq!(
+            (count(1, "tool"), count(0, "tool")),
+            ("1 tool".into(), "0 tools".into())
+        );
         assert_eq!(line("a\nb\u{202e}c\u{e0041}"), "a\\nb\\u{202e}c\\u{e0041}");
     }
 }

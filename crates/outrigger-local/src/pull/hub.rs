@@ -51,11 +51,17 @@ pub(super) async fn fetch(
     options: &PullOptions,
     on_event: Events<'_>,
 ) -> Result<String, SourceError> {
-    let url = format!("{}/{}/resolve/{}/{}", options.hub, file.repository, file.revision, file.file);
+    let url = format!(
+        "{}/{}/resolve/{}/{}",
+        options.hub, file.repository, file.revision, file.file
+    );
     let stated = ask(&url).await?;
     let expected = match (target.sha256, stated.sha256) {
         (Some(known), Some(stated)) if !known.eq_ignore_ascii_case(&stated) => {
-            return Err(SourceError::WrongHash { expected: known.to_owned(), actual: stated });
+            return Err(SourceError::WrongHash {
+                expected: known.to_owned(),
+                actual: stated,
+            });
         }
         (Some(known), _) => known.to_owned(),
         (None, Some(stated)) => stated,
@@ -100,7 +106,10 @@ fn client(url: &str, redirects: redirect::Policy) -> Result<Client, SourceError>
 }
 
 fn unreachable(url: &str, error: &reqwest::Error) -> SourceError {
-    SourceError::Unreachable { url: url.to_owned(), reason: reason(error) }
+    SourceError::Unreachable {
+        url: url.to_owned(),
+        reason: reason(error),
+    }
 }
 
 /// The innermost cause says most: reqwest's own words repeat the address.
@@ -115,18 +124,40 @@ fn reason(error: &reqwest::Error) -> String {
 /// Asks the hub itself about a file, without following to the servers that keep the bytes.
 async fn ask(url: &str) -> Result<Stated, SourceError> {
     let same_host = redirect::Policy::custom(|attempt| {
-        let stays = attempt.previous().last().is_some_and(|from| from.host_str() == attempt.url().host_str());
-        if stays && attempt.previous().len() < 5 { attempt.follow() } else { attempt.stop() }
+        let stays = attempt
+            .previous()
+            .last()
+            .is_some_and(|from| from.host_str() == attempt.url().host_str());
+        if stays && attempt.previous().len() < 5 {
+            attempt.follow()
+        } else {
+            attempt.stop()
+        }
     });
-    let response = client(url, same_host)?.head(url).send().await.map_err(|error| unreachable(url, &error))?;
+    let response = client(url, same_host)?
+        .head(url)
+        .send()
+        .await
+        .map_err(|error| unreachable(url, &error))?;
     let status = response.status();
-    if status.is_client_error() && status != StatusCode::METHOD_NOT_ALLOWED || status.is_server_error() {
-        return Err(SourceError::Status { url: url.to_owned(), status: status.as_u16() });
+    if status.is_client_error() && status != StatusCode::METHOD_NOT_ALLOWED
+        || status.is_server_error()
+    {
+        return Err(SourceError::Status {
+            url: url.to_owned(),
+            status: status.as_u16(),
+        });
     }
-    let text = |name: &str| response.headers().get(name).and_then(|value| value.to_str().ok());
+    let text = |name: &str| {
+        response
+            .headers()
+            .get(name)
+            .and_then(|value| value.to_str().ok())
+    };
     let etag = text("x-linked-etag").or_else(|| text("etag"));
     let sha256 = etag.map(|etag| etag.trim_start_matches("W/").trim_matches('"'));
-    let is_sha256 = |etag: &&str| etag.len() == 64 && etag.bytes().all(|byte| byte.is_ascii_hexdigit());
+    let is_sha256 =
+        |etag: &&str| etag.len() == 64 && etag.bytes().all(|byte| byte.is_ascii_hexdigit());
     Ok(Stated {
         sha256: sha256.filter(is_sha256).map(str::to_owned),
         bytes: text("x-linked-size").and_then(|size| size.parse().ok()),
@@ -154,14 +185,22 @@ async fn transfer(
     if done > 0 {
         request = request.header(header::RANGE, format!("bytes={done}-"));
     }
-    let mut response = request.send().await.map_err(|error| Broken::Off(reason(&error)))?;
+    let mut response = request
+        .send()
+        .await
+        .map_err(|error| Broken::Off(reason(&error)))?;
     let (mut file, mut done) = open(&response, url, done, target)?;
     let total = total.or_else(|| response.content_length().map(|length| done + length));
     on_event(PullEvent::Progress { done, total });
     let mut reported = done;
     // Written here and not on a thread of its own: each piece is small and goes to the page cache.
-    while let Some(piece) = response.chunk().await.map_err(|error| Broken::Off(reason(&error)))? {
-        file.write_all(&piece).map_err(wrote(&target.partial, target))?;
+    while let Some(piece) = response
+        .chunk()
+        .await
+        .map_err(|error| Broken::Off(reason(&error)))?
+    {
+        file.write_all(&piece)
+            .map_err(wrote(&target.partial, target))?;
         done += u64::try_from(piece.len()).unwrap_or_default();
         if done - reported >= REPORT || total == Some(done) {
             on_event(PullEvent::Progress { done, total });
@@ -169,29 +208,57 @@ async fn transfer(
         }
     }
     match total {
-        Some(total) if done < total => Err(Broken::Off("the connection was closed early".to_owned())),
+        Some(total) if done < total => {
+            Err(Broken::Off("the connection was closed early".to_owned()))
+        }
         _ => Ok(()),
     }
 }
 
 /// Opens the file for what `response` brings, and says at which byte that begins.
-fn open(response: &Response, url: &str, held: u64, target: &Target<'_>) -> Result<(File, u64), Broken> {
+fn open(
+    response: &Response,
+    url: &str,
+    held: u64,
+    target: &Target<'_>,
+) -> Result<(File, u64), Broken> {
     let wrote = wrote(&target.partial, target);
     let status = response.status();
-    let range = response.headers().get(header::CONTENT_RANGE).and_then(|range| range.to_str().ok());
-    let start = range.and_then(|range| range.strip_prefix("bytes ")?.split_once('-')?.0.parse::<u64>().ok());
+    let range = response
+        .headers()
+        .get(header::CONTENT_RANGE)
+        .and_then(|range| range.to_str().ok());
+    let start = range.and_then(|range| {
+        range
+            .strip_prefix("bytes ")?
+            .split_once('-')?
+            .0
+            .parse::<u64>()
+            .ok()
+    });
     match status {
         StatusCode::PARTIAL_CONTENT if start == Some(held) => {
-            let file = File::options().append(true).open(&target.partial).map_err(wrote)?;
+            let file = File::options()
+                .append(true)
+                .open(&target.partial)
+                .map_err(wrote)?;
             Ok((file, held))
         }
         StatusCode::OK => Ok((File::create(&target.partial).map_err(wrote)?, 0)),
         StatusCode::PARTIAL_CONTENT | StatusCode::RANGE_NOT_SATISFIABLE if held > 0 => {
             // The file there is not the one that was begun.
             fs::remove_file(&target.partial).map_err(wrote)?;
-            Err(Broken::Off(format!("the server answered with status {status} to a request to go on")))
+            Err(Broken::Off(format!(
+                "the server answered with status {status} to a request to go on"
+            )))
         }
-        status if status.is_server_error() => Err(Broken::Off(format!("the server answered with status {status}"))),
-        status => Err(SourceError::Status { url: url.to_owned(), status: status.as_u16() }.into()),
+        status if status.is_server_error() => Err(Broken::Off(format!(
+            "the server answered with status {status}"
+        ))),
+        status => Err(SourceError::Status {
+            url: url.to_owned(),
+            status: status.as_u16(),
+        }
+        .into()),
     }
 }

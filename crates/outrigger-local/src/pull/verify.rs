@@ -15,13 +15,21 @@ use super::SourceError;
 pub(super) async fn verify(path: &Path, expected: &str) -> Result<(), SourceError> {
     let file = path.to_owned();
     let hashed = tokio::task::spawn_blocking(move || sha256(&file)).await;
-    let failed = |source| SourceError::Write { path: path.to_owned(), source };
-    let actual = hashed.map_err(|error| failed(io::Error::other(error)))?.map_err(failed)?;
+    let failed = |source| SourceError::Write {
+        path: path.to_owned(),
+        source,
+    };
+    let actual = hashed
+        .map_err(|error| failed(io::Error::other(error)))?
+        .map_err(failed)?;
     if actual.eq_ignore_ascii_case(expected) {
         return Ok(());
     }
     fs::remove_file(path).map_err(failed)?;
-    Err(SourceError::WrongHash { expected: expected.to_owned(), actual })
+    Err(SourceError::WrongHash {
+        expected: expected.to_owned(),
+        actual,
+    })
 }
 
 /// SHA-256 of a file in lower-case hex.
@@ -36,13 +44,22 @@ fn sha256(path: &Path) -> io::Result<String> {
         }
         hash.update(&buffer[..count]);
     }
-    Ok(hash.finalize().iter().map(|byte| format!("{byte:02x}")).collect())
+    Ok(hash
+        .finalize()
+        .iter()
+        .map(|byte| format!("{byte:02x}"))
+        .collect())
 }
 
 /// Moves a verified file to where models are looked for. After this it survives a crash.
 pub(super) fn put_in_place(partial: &Path, path: &Path) -> Result<(), SourceError> {
-    let failed = |source| SourceError::Write { path: path.to_owned(), source };
-    File::open(partial).and_then(|file| file.sync_all()).map_err(failed)?;
+    let failed = |source| SourceError::Write {
+        path: path.to_owned(),
+        source,
+    };
+    File::open(partial)
+        .and_then(|file| file.sync_all())
+        .map_err(failed)?;
     fs::rename(partial, path).map_err(failed)?;
     // The new name lives in the folder, which is written separately. Not every system can do this.
     if let Some(folder) = path.parent().and_then(|folder| File::open(folder).ok()) {

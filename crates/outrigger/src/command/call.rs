@@ -51,7 +51,7 @@ async fn call(
     let (status, reason) = match &made {
         Ok(report) if report.outcome.is_error() => (status_of(&report.outcome), None),
         Ok(_) => (RunStatus::Done, None),
-        Err(error) => (RunStatus::Failed, Some(error.to_string())),
+        Err(error) => (status_of_failure(error.exit), Some(error.to_string())),
     };
     session
         .close(
@@ -134,10 +134,13 @@ fn find<'a>(
         }
         if let Some(tool) = catalog.tools.iter().find(|tool| tool.raw_name == wanted) {
             let verdict = session.host.policy().decide(tool);
-            return Err(CommandError::new(
-                Exit::Refused,
-                format!("`{wanted}` is denied by {}", verdict.rule),
-            ));
+            let reason = verdict.reason.map(|reason| format!(": {reason}"));
+            let error = format!(
+                "`{wanted}` is denied by {}{}",
+                verdict.rule,
+                reason.unwrap_or_default()
+            );
+            return Err(CommandError::new(Exit::Refused, error));
         }
     }
     let error = CommandError::usage(format!(
@@ -233,11 +236,20 @@ fn text(words: &Words) -> Option<&str> {
     }
 }
 
+fn status_of_failure(exit: Exit) -> RunStatus {
+    match exit {
+        Exit::Refused => RunStatus::Refused,
+        Exit::Interrupted => RunStatus::Interrupted,
+        _ => RunStatus::Failed,
+    }
+}
+
 fn status_of(outcome: &CallOutcome) -> RunStatus {
     match outcome {
         CallOutcome::Rejected(rejection) if rejection.is_refusal() => RunStatus::Refused,
         CallOutcome::Rejected(Rejection::Cancelled)
         | CallOutcome::Unknown(UnknownReason::Cancelled) => RunStatus::Interrupted,
+        CallOutcome::Unknown(_) => RunStatus::Unknown,
         _ => RunStatus::Failed,
     }
 }
@@ -256,6 +268,9 @@ fn verdict(report: &CallReport, interrupted: bool) -> Result<ExitCode, CommandEr
     };
     let error = CommandError::new(exit, &report.summary);
     Err(match &report.outcome {
+        CallOutcome::Rejected(Rejection::NobodyToAsk { .. }) => {
+            error.hint("allow it with `--allow 'GLOB'`, or run it in a terminal to be asked")
+        }
         CallOutcome::Unknown(_) => {
             error.hint("it may have taken effect; look before you repeat it")
         }

@@ -43,19 +43,17 @@ async fn list(
         screen.say("no runs yet; `outrigger ask \"…\"` makes one");
     }
     for run in &runs {
-        let about = visible::line(run.question.as_deref().unwrap_or(""))
-            .chars()
-            .take(48)
-            .collect::<String>();
+        let about = visible::beginning(run.question.as_deref().unwrap_or(""), 48);
         let id = run.id.to_string();
-        screen.data(&format!(
-            "{}  {:<11} {:<5} {:>3} calls{}  {about}\n",
+        let line = format!(
+            "{}  {:<11} {:<5} {:>9}{}  {about}",
             screen.ink(Label::Name, &id),
             status(run),
             run.command,
-            run.calls,
+            visible::count(run.calls, "call"),
             unknown(run, screen),
-        ))?;
+        );
+        screen.data(&format!("{}\n", line.trim_end()))?;
     }
     Ok(())
 }

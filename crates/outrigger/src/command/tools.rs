@@ -99,8 +99,8 @@ fn print(
     }
     let toolset = host.toolset();
     screen.data(&format!(
-        "{} tools in all, ~{} tokens per request\n",
-        toolset.tools().len(),
+        "{} in all, ~{} tokens per request\n",
+        visible::count(toolset.tools().len() as u64, "tool"),
         toolset.tokens()
     ))
 }
@@ -153,7 +153,7 @@ pub(crate) fn standing(server: &ServerStatus, screen: Screen) -> String {
 fn print_line(tool: &CatalogTool, host: &Host, screen: Screen) -> std::io::Result<()> {
     let decision = host.policy().decide(tool).decision;
     let first = tool.description.lines().next().unwrap_or_default();
-    let about: String = visible::line(first).chars().take(80).collect();
+    let about = visible::beginning(first, 80);
     let decision = screen.ink(label_of(decision), decision.as_str());
     screen.data(&format!(
         "  {} ~{} tokens, {decision}\n",

@@ -24,6 +24,13 @@ pub(crate) fn lower(
     settings: &mut ModelSettings,
     secrets: &mut Secrets,
 ) {
+    if !report.source.layer.may_loosen() {
+        let message = "`model` in a file of the project is not used: it decides who reads what you ask, and gets your key";
+        report
+            .warn(node.at, "model", message)
+            .hint("say it in your own `outrigger.toml`, or with `--config`");
+        return;
+    }
     let Some(entries) = value::table(report, "model", node) else {
         return;
     };

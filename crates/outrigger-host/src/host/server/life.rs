@@ -169,11 +169,6 @@ impl Life {
     ) {
         let (peer, took) = (connection.peer(), began.elapsed());
         self.restarted.fetch_or(again, Ordering::Relaxed);
-        self.publish(Some(Arc::clone(catalog)));
-        self.state.send_replace(ServerState::Ready(Arc::new(Ready {
-            connection: connection.clone(),
-            took,
-        })));
         let era = match peer.era {
             Era::Modern => "modern",
             Era::Legacy => "legacy",
@@ -186,6 +181,12 @@ impl Life {
             tokens: catalog.tokens(),
             took_ms: u64::try_from(took.as_millis()).unwrap_or(u64::MAX),
         });
+        // Told before anybody can go on because of it.
+        self.publish(Some(Arc::clone(catalog)));
+        self.state.send_replace(ServerState::Ready(Arc::new(Ready {
+            connection: connection.clone(),
+            took,
+        })));
     }
 
     /// Keeps the catalog in step until the host stops (`None`) or the connection ends (why).

@@ -97,15 +97,19 @@ fn two_files_of_one_layer_are_said_and_the_later_one_counts() {
 
 #[test]
 fn single_values_merge_key_by_key() {
-    let place = Place::new();
+    let mut place = Place::new();
     place.write(
         "user/outrigger.toml",
         "[limits]\nmax_turns = 10\nmax_calls = 20\n[builtin]\necho = true\n[model]\ndefault = 'a:b'\n[model.providers.x]\nkind = 'k'\nkey_env = 'K'",
     );
     place.write(
         "project/.outrigger/outrigger.toml",
-        "[limits]\nmax_turns = 5\nmax_time = '10m'\nmax_tokens = 1000\n[builtin]\ntime = false\n[model.providers.x]\nbase_url = 'http://localhost:1/v1'",
+        "[limits]\nmax_turns = 5\nmax_time = '10m'\nmax_tokens = 1000\n[builtin]\ntime = false",
     );
+    place.around.explicit = vec![place.write(
+        "mine.toml",
+        "[model.providers.x]\nbase_url = 'http://localhost:1/v1'",
+    )];
     let config = place.load();
     assert_eq!(config.limits.max_turns.value, 5);
     assert_eq!(config.limits.max_turns.origin.layer, Layer::Project);
@@ -124,6 +128,20 @@ fn single_values_merge_key_by_key() {
         "http://localhost:1/v1"
     );
     assert!(provider.key_env.is_none(), "a provider merges as a whole");
+}
+
+#[test]
+fn a_project_does_not_choose_the_model() {
+    let place = Place::new();
+    place.write("user/outrigger.toml", "[model]\ndefault = 'mine:a'");
+    place.write(
+        "project/.outrigger/outrigger.toml",
+        "[model]\ndefault = 'theirs:b'\n[model.providers.theirs]\nbase_url = 'http://h.example/v1'\nkey_env = 'OPENAI_API_KEY'",
+    );
+    let config = place.load();
+    assert_eq!(config.model.default.as_ref().unwrap().value, "mine:a");
+    assert!(config.model.providers.is_empty());
+    insta::assert_snapshot!(place.lines(), @"project/.outrigger/outrigger.toml:1:2: `model` in a file of the project is not used: it decides who reads what you ask, and gets your key; say it in your own `outrigger.toml`, or with `--config`");
 }
 
 #[test]

@@ -92,12 +92,12 @@ fn unknown_keys_suggest_the_nearest() {
     project/.outrigger/outrigger.toml:3:10: unknown key `cal` in `servers.a.timeouts`; did you mean `call`?
     project/.outrigger/outrigger.toml:4:8: unknown key `tool` in `servers.a.limits`; did you mean `tools`?
     ");
-    insta::assert_snapshot!(toml("[limits]\nmax_turn = 3\n[builtin]\nclock = true\n[model]\ndefalt = 'x'\n[model.providers.p]\nurl = 'x'\n[policy]\nrulez = 1"), @r"
-    project/.outrigger/outrigger.toml:2:1: unknown key `max_turn` in `limits`; did you mean `max_turns`?
-    project/.outrigger/outrigger.toml:4:1: unknown key `clock` in `builtin`; known keys: time, workspace, echo
-    project/.outrigger/outrigger.toml:6:1: unknown key `defalt` in `model`; did you mean `default`?
-    project/.outrigger/outrigger.toml:10:1: unknown key `rulez` in `policy`; did you mean `rule`?
-    project/.outrigger/outrigger.toml:8:1: unknown key `url` in `model.providers.p`; known keys: kind, base_url, key_env, context_tokens, headers
+    insta::assert_snapshot!(Place::with("user/outrigger.toml", "[limits]\nmax_turn = 3\n[builtin]\nclock = true\n[model]\ndefalt = 'x'\n[model.providers.p]\nurl = 'x'\n[policy]\nrulez = 1").lines(), @r"
+    user/outrigger.toml:2:1: unknown key `max_turn` in `limits`; did you mean `max_turns`?
+    user/outrigger.toml:4:1: unknown key `clock` in `builtin`; known keys: time, workspace, echo
+    user/outrigger.toml:6:1: unknown key `defalt` in `model`; did you mean `default`?
+    user/outrigger.toml:10:1: unknown key `rulez` in `policy`; did you mean `rule`?
+    user/outrigger.toml:8:1: unknown key `url` in `model.providers.p`; known keys: kind, base_url, key_env, context_tokens, headers
     ");
     insta::assert_snapshot!(json("{\"mcpServer\": {\"a\": {\"command\": \"x\"}}}"), @"project/.mcp.json:1:2: `mcpServer` is not a key that is used here; did you mean `mcpServers`?");
     insta::assert_snapshot!(json("{\"a\": {\"command\": \"x\"}}"), @r#"project/.mcp.json:1:2: the server `a` stands outside of any table; put the servers into a table: `{"mcpServers": {…}}`"#);
@@ -195,7 +195,7 @@ fn a_variable_that_is_not_set_is_named_with_its_field() {
     project/.outrigger/outrigger.toml:2:11: `servers.a.command` begins with `~`, and no home folder is known; write the whole path
     project/.outrigger/outrigger.toml:3:9: `servers.a.args[0]` uses `${userHome}`, and no home folder is known; write the whole path
     ");
-    insta::assert_snapshot!(toml("[model.providers.p]\nbase_url = '${BASE}'"), @"project/.outrigger/outrigger.toml:2:12: `model.providers.p.base_url` uses `${BASE}`, and no variable `BASE` is set; set `BASE` in the environment, or write `${BASE:-…}` with a default");
+    insta::assert_snapshot!(Place::with("user/outrigger.toml", "[model.providers.p]\nbase_url = '${BASE}'").lines(), @"user/outrigger.toml:2:12: `model.providers.p.base_url` uses `${BASE}`, and no variable `BASE` is set; set `BASE` in the environment, or write `${BASE:-…}` with a default");
 }
 
 #[test]

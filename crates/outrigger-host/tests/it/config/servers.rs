@@ -158,14 +158,16 @@ env = { GITHUB_TOKEN = "ghp_literal", MODE = "fast", REF = "${SOME_REF}" }
 [servers.b]
 url = "https://me:pass-word@h.example/mcp?api_key=query-key"
 headers = { Authorization = "Bearer ${TOKEN}", Cookie = "sid=cookie-value" }
-[model.providers.p]
-headers = { x-api-key = "provider-key" }
 "#,
     )
     .set("TOKEN", "tok-123")
     .set("DIR", "/home/me/data")
     .set("VERBOSE", "1")
     .set("SOME_REF", "reference-value");
+    place.write(
+        "user/outrigger.toml",
+        "[model.providers.p]\nheaders = { x-api-key = 'provider-key' }",
+    );
     let config = place.load();
     insta::assert_snapshot!(config.secrets().join("\n"), @r"
     sid=cookie-value
