@@ -9,6 +9,8 @@ mod clock;
 mod rounds;
 mod task;
 
+use std::sync::Arc;
+
 use serde_json::value::RawValue;
 use tokio::sync::SemaphorePermit;
 use tokio_util::sync::CancellationToken;
@@ -16,7 +18,7 @@ use tokio_util::sync::CancellationToken;
 use crate::CallError;
 use crate::connection::{CallOptions, Era, Inner, OnLate};
 use crate::error::Seconds;
-use crate::rpc::{Answer, Failure, GivenUp, Request, Scope};
+use crate::rpc::{Answer, Failure, GivenUp, Request, Rpc, Scope};
 
 use clock::Clock;
 use rounds::{Reply, Said};
@@ -172,7 +174,11 @@ impl Call<'_> {
                 }
             }
         };
-        let on_late = self.options.on_late.take().map(only_results);
+        let on_late = self.options.on_late.take();
+        let on_late = match self.inner.peer.era {
+            Era::Legacy => on_late,
+            Era::Modern => Some(only_results(&self.inner.rpc, on_late)),
+        };
         let error = match flight.give_up(on_late) {
             GivenUp::Answered(answer) => return Ok(answer),
             GivenUp::NotSent if cancelled => {
@@ -212,18 +218,27 @@ impl Call<'_> {
     }
 }
 
-/// Late questions are no late result: what they ask for will not be given.
-fn only_results(on_late: OnLate) -> OnLate {
+/// Late questions are no late result: what they ask for will not be given. A late task is cancelled.
+fn only_results(rpc: &Arc<Rpc>, on_late: Option<OnLate>) -> OnLate {
+    // What waits for a late answer must not keep the connection alive.
+    let rpc = Arc::downgrade(rpc);
     Box::new(move |answer| {
         let answer = answer.and_then(|result| match Said::of(&result)? {
             Said::Result => Ok(result),
             Said::Questions(_) => Err(CallError::Unfinished(
                 "the server asked for input after the call was given up".to_owned(),
             )),
-            Said::Task(_) => Err(CallError::Unfinished(
-                "the server made a task of the call after it was given up".to_owned(),
-            )),
+            Said::Task(task) => {
+                if let Some(rpc) = rpc.upgrade() {
+                    task::cancel(&rpc, &task);
+                }
+                Err(CallError::Unfinished(
+                    "the server made a task of the call after it was given up".to_owned(),
+                ))
+            }
         });
-        on_late(answer);
+        if let Some(on_late) = on_late {
+            on_late(answer);
+        }
     })
 }

@@ -69,6 +69,14 @@ impl State {
     }
 }
 
+/// Tells the server that nobody wants this task.
+pub(super) fn cancel(rpc: &Arc<Rpc>, task: &RawValue) {
+    let id = State::parse(task).ok().and_then(|state| state.id);
+    if let Some(id) = id {
+        rpc.start(Request::new("tasks/cancel").task(&id)).leave();
+    }
+}
+
 /// Cancels the task unless it is known to have ended.
 struct Cancelling {
     rpc: Arc<Rpc>,

@@ -1,7 +1,7 @@
 //! Servers of the modern era that want input, make tasks of calls, or tell of changes.
 
-use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use outrigger_connect::{CallError, CallOptions, Connection, Handlers};
@@ -260,6 +260,30 @@ async fn a_task_that_is_given_up_is_cancelled() {
     });
     assert!(matches!(outcome, Err(CallError::Cancelled)));
     until(|| cancelled(&peer)).await;
+}
+
+#[tokio::test]
+async fn a_task_that_comes_too_late_is_cancelled() {
+    let given_up = Mutex::new(Value::Null);
+    let peer = modern(move |message| match message["method"].as_str()? {
+        "tools/call" => {
+            *given_up.lock().unwrap() = message.clone();
+            Some(Act::Nothing)
+        }
+        "notifications/cancelled" => Some(created(&given_up.lock().unwrap())),
+        _ => None,
+    });
+    let connection = peer.connect().await;
+    let (told, late) = std::sync::mpsc::channel();
+    let options = CallOptions {
+        deadline: Some(Duration::from_millis(50)),
+        on_late: Some(Box::new(move |answer| told.send(answer).unwrap())),
+        ..CallOptions::default()
+    };
+    let outcome = connection.call_tool("echo", RawValue::NULL, options).await;
+    assert!(matches!(outcome, Err(CallError::Deadline { .. })));
+    until(|| peer.methods().contains(&"tasks/cancel".to_owned())).await;
+    assert!(unfinished(late.recv().unwrap()).contains("made a task"));
 }
 
 /// How often changes have been told of.
