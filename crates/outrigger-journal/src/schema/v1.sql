@@ -13,7 +13,7 @@ CREATE TABLE runs (
     model      TEXT,
     workspace  TEXT    NOT NULL,
     version    TEXT    NOT NULL,
-    status     TEXT    CHECK (status IN ('done', 'failed', 'limited', 'refused', 'interrupted')),
+    status     TEXT    CHECK (status IN ('done', 'failed', 'limited', 'refused', 'unknown', 'interrupted')),
     input      INTEGER NOT NULL DEFAULT 0,
     cached     INTEGER NOT NULL DEFAULT 0,
     output     INTEGER NOT NULL DEFAULT 0
