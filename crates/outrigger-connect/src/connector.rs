@@ -27,8 +27,9 @@ use crate::link::pipe::Pipe;
 use crate::link::stdio::Stdio;
 use crate::link::websocket::WebSocket;
 use crate::link::{Inbox, Link, Outgoing};
+use crate::oauth::Authorizer;
 use crate::rpc::{Failure, Rpc};
-use crate::{ConnectError, Connection, HttpSpec, Protocol, ServerSpec, TransportSpec};
+use crate::{ConnectError, Connection, HttpSpec, OAuth, Protocol, ServerSpec, TransportSpec};
 
 /// Messages that may wait to be taken by a server that does not read.
 const QUEUE: usize = 256;
@@ -41,6 +42,7 @@ const CLEAN_UP: Duration = Duration::from_millis(1500);
 pub struct Connector {
     supervisor: Option<Vec<OsString>>,
     clients: Clients,
+    oauth: Option<OAuth>,
     /// `clientInfo` as JSON.
     client: Arc<str>,
     handlers: Handlers,
@@ -55,6 +57,7 @@ impl Connector {
             supervisor,
             clients: Clients::new(&format!("outrigger/{client_version}")),
             client: handshake::client_info(client_version).into(),
+            oauth: None,
             handlers: Handlers::default(),
             eras: None,
         }
@@ -71,6 +74,13 @@ impl Connector {
     #[must_use]
     pub fn with_eras(mut self, cache: Arc<dyn EraCache>) -> Self {
         self.eras = Some(Eras(cache));
+        self
+    }
+
+    /// Servers over HTTP that want a token are sent one.
+    #[must_use]
+    pub fn with_oauth(mut self, oauth: OAuth) -> Self {
+        self.oauth = Some(oauth);
         self
     }
 
@@ -119,6 +129,7 @@ enum Trouble {
 struct Attempt<'a> {
     connector: &'a Connector,
     spec: &'a ServerSpec,
+    authorizer: Option<Arc<Authorizer>>,
     open: Option<Open>,
     begun: Instant,
     timings: Timings,
@@ -147,6 +158,17 @@ fn tells_more(failure: &Failure) -> bool {
     }
 }
 
+/// Who answers when the server wants a token. All links of an attempt share it.
+fn authorizer(connector: &Connector, spec: &ServerSpec) -> Option<Arc<Authorizer>> {
+    let oauth = connector.oauth.as_ref()?;
+    match &spec.transport {
+        TransportSpec::Http(http) | TransportSpec::Sse(http) => {
+            Authorizer::new(oauth, &spec.name, http).map(Arc::new)
+        }
+        TransportSpec::WebSocket(_) | TransportSpec::Stdio(_) | TransportSpec::InProcess(_) => None,
+    }
+}
+
 /// A link and who waits on it.
 struct Open {
     link: Box<dyn Link>,
@@ -158,6 +180,7 @@ impl<'a> Attempt<'a> {
         Self {
             connector,
             spec,
+            authorizer: authorizer(connector, spec),
             open: None,
             begun: Instant::now(),
             timings: Timings::default(),
@@ -305,7 +328,8 @@ impl<'a> Attempt<'a> {
                 Box::new(Stdio::open(spec, supervisor, limits, ends).map_err(Trouble::Spawn)?)
             }
             TransportSpec::Http(spec) => {
-                Box::new(Http::open(spec, clients, limits, ends).map_err(Trouble::Http)?)
+                let means = (clients, self.authorizer.clone());
+                Box::new(Http::open(spec, means, limits, ends).map_err(Trouble::Http)?)
             }
             TransportSpec::InProcess(spec) => Box::new(Pipe::open(spec, limits, ends)),
         };
@@ -319,8 +343,8 @@ impl<'a> Attempt<'a> {
         ends: (mpsc::Receiver<Outgoing>, Arc<dyn Inbox>),
     ) -> Result<Box<dyn Link>, Trouble> {
         let bounds = (&self.spec.limits, self.spec.deadlines.probe);
-        let link =
-            Events::open(spec, &self.connector.clients, bounds, ends).map_err(Trouble::Http)?;
+        let means = (&self.connector.clients, self.authorizer.clone());
+        let link = Events::open(spec, means, bounds, ends).map_err(Trouble::Http)?;
         Ok(Box::new(link))
     }
 

@@ -17,6 +17,7 @@ mod link;
 mod listening;
 mod listing;
 mod name;
+mod oauth;
 mod rpc;
 mod spec;
 mod text;
@@ -33,6 +34,11 @@ pub use handlers::{
     RootsHandler, SamplingHandler,
 };
 pub use name::{InvalidServerName, ServerName};
+pub use oauth::{
+    AuthorizationHandler, Description, FileTokens, MemoryTokens, OAuth, OAuthError, OAuthFlow,
+    OAuthSettings, Secret, SignInReason, SignedIn, SignedOut, StoreError, TokenLock, TokenStore,
+    Visit, VisitError,
+};
 pub use spec::{
     Deadlines, Framing, HttpSpec, InProcessSpec, Limits, Protocol, ServePipe, ServerSpec,
     StdioSpec, TransportSpec,

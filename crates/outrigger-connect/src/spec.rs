@@ -11,7 +11,7 @@ use futures::future::BoxFuture;
 use tokio::io::DuplexStream;
 use url::Url;
 
-use crate::ServerName;
+use crate::{OAuthSettings, ServerName};
 
 /// One server, ready to be connected to.
 #[derive(Debug, Clone)]
@@ -67,6 +67,20 @@ pub struct HttpSpec {
     pub url: Url,
     /// Headers sent with every request to that origin, and to no other. Values may be secret.
     pub headers: Vec<(String, String)>,
+    /// How tokens are got where the server asks for one and the headers hold none. Not for
+    /// WebSocket, whose headers are all that is sent.
+    pub oauth: OAuthSettings,
+}
+
+impl HttpSpec {
+    /// An address without headers, and with nothing said about signing in.
+    pub fn new(url: Url) -> Self {
+        Self {
+            url,
+            headers: Vec::new(),
+            oauth: OAuthSettings::default(),
+        }
+    }
 }
 
 /// A server in this process.
@@ -178,6 +192,7 @@ impl fmt::Debug for HttpSpec {
         f.debug_struct("HttpSpec")
             .field("url", &self.url.as_str())
             .field("headers", &names)
+            .field("oauth", &self.oauth)
             .finish()
     }
 }

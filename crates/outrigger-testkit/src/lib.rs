@@ -2,4 +2,5 @@
 //!
 //! Used by tests only; nothing here is part of the program.
 
+pub mod headless;
 pub mod provider_server;

@@ -232,8 +232,14 @@ fn http(place: &str, method: &str, answer: &HttpAnswer) -> Said {
         return Said::new(Stage::Handshake, Kind::HttpError, answer.message.clone());
     }
     if answer.wants_credentials() {
-        return Said::new(Stage::Handshake, Kind::AuthRequired, message)
-            .hint("give the server a token in `headers` (Authorization: Bearer …)");
+        let message = if answer.no_token {
+            format!("{place}: {}", answer.message)
+        } else {
+            message
+        };
+        let mut said = Said::new(Stage::Handshake, Kind::AuthRequired, message);
+        said.hints.extend(answer.hint.clone());
+        return said.hint("give the server a token in `headers` (Authorization: Bearer …)");
     }
     let said = Said::new(Stage::Handshake, Kind::HttpError, message);
     match answer.status {

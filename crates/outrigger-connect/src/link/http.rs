@@ -21,6 +21,7 @@ use tokio::sync::mpsc;
 
 use super::{Agreed, Inbox, Link, Outgoing, Tasks};
 use crate::connection::{CloseReport, Era};
+use crate::oauth::Authorizer;
 use crate::{HttpSpec, Limits};
 
 pub(crate) use client::{BadHttpSpec, Clients};
@@ -39,11 +40,11 @@ pub(crate) struct Http {
 impl Http {
     pub(crate) fn open(
         spec: &HttpSpec,
-        clients: &Clients,
+        means: (&Clients, Option<Arc<Authorizer>>),
         limits: &Limits,
         (queue, inbox): (mpsc::Receiver<Outgoing>, Arc<dyn Inbox>),
     ) -> Result<Self, BadHttpSpec> {
-        let wire = Arc::new(Wire::new(spec, clients, limits.into(), inbox)?);
+        let wire = Arc::new(Wire::new(spec, means, limits.into(), inbox)?);
         let link = Self {
             wire,
             exchanges: Tasks::default(),

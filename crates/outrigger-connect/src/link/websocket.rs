@@ -213,8 +213,8 @@ fn refused(spec: &HttpSpec, error: Error) -> Failure {
             Failure::Http(HttpAnswer {
                 status: status.as_u16(),
                 message,
-                body: String::new(),
                 redirect: status.is_redirection(),
+                ..HttpAnswer::default()
             })
         }
         error => Failure::NotSent(format!("cannot reach {place}: {error}")),

@@ -41,6 +41,10 @@ pub(crate) struct HttpAnswer {
     pub(crate) body: String,
     /// The answer was a redirect that is not followed.
     pub(crate) redirect: bool,
+    /// What a person could do about it, where that is known.
+    pub(crate) hint: Option<String>,
+    /// No token could be got: the message stands for itself, and there may have been no answer.
+    pub(crate) no_token: bool,
 }
 
 impl HttpAnswer {
@@ -70,6 +74,14 @@ impl HttpAnswer {
     pub(crate) fn wants_credentials(&self) -> bool {
         matches!(self.status, 401 | 403)
     }
+
+    /// The message, with the hint for those who are shown nothing else.
+    fn into_words(self) -> String {
+        match self.hint {
+            Some(hint) => format!("{}; {hint}", self.message),
+            None => self.message,
+        }
+    }
 }
 
 impl From<Failure> for CallError {
@@ -92,7 +104,7 @@ impl From<Failure> for CallError {
                 Self::Http {
                     status: answer.status,
                     refused,
-                    message: answer.message,
+                    message: answer.into_words(),
                 }
             }
         }
@@ -113,7 +125,7 @@ impl Failure {
             Self::Http(answer) | Self::SessionLost(answer) => ListError::Http {
                 method,
                 status: answer.status,
-                message: answer.message,
+                message: answer.into_words(),
             },
         }
     }

@@ -9,6 +9,7 @@
 mod eras;
 mod faults;
 mod http;
+mod oauth;
 mod older;
 mod peer;
 mod process;

@@ -71,10 +71,7 @@ async fn a_server_of_2024_is_found_behind_a_refusal() {
 #[tokio::test]
 async fn it_can_be_asked_for() {
     let web = older("/messages?s=1").await;
-    let wanted = spec(TransportSpec::Sse(HttpSpec {
-        url: web.url.parse().unwrap(),
-        headers: vec![],
-    }));
+    let wanted = spec(TransportSpec::Sse(HttpSpec::new(web.url.parse().unwrap())));
     let connection = connect(&wanted).await.unwrap();
     call(&connection).await.unwrap();
     assert_eq!(web.methods()[..2], ["GET", "initialize"]);

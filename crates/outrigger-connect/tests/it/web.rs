@@ -19,6 +19,9 @@ pub(crate) struct Asked {
     pub(crate) verb: String,
     pub(crate) path: String,
     pub(crate) headers: HashMap<String, String>,
+    /// The body as it came.
+    pub(crate) text: String,
+    /// The body, where it is JSON.
     pub(crate) body: Value,
 }
 
@@ -118,11 +121,9 @@ impl Web {
     }
 
     pub(crate) fn spec(&self) -> ServerSpec {
-        let headers = vec![("X-Key".to_owned(), "k-123".to_owned())];
-        spec(TransportSpec::Http(HttpSpec {
-            url: self.url.parse().unwrap(),
-            headers,
-        }))
+        let mut http = HttpSpec::new(self.url.parse().unwrap());
+        http.headers = vec![("X-Key".to_owned(), "k-123".to_owned())];
+        spec(TransportSpec::Http(http))
     }
 
     pub(crate) fn methods(&self) -> Vec<String> {
@@ -259,6 +260,7 @@ async fn read(stream: &mut BufReader<TcpStream>) -> std::io::Result<Option<Asked
         verb,
         path,
         headers,
+        text: String::from_utf8_lossy(&body).into_owned(),
         body: serde_json::from_slice(&body).unwrap_or_default(),
     }))
 }

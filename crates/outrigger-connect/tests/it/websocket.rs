@@ -52,10 +52,7 @@ async fn serve(
     });
     (
         serving,
-        spec(TransportSpec::WebSocket(HttpSpec {
-            url,
-            headers: vec![],
-        })),
+        spec(TransportSpec::WebSocket(HttpSpec::new(url))),
         told,
     )
 }
@@ -121,10 +118,7 @@ async fn messages_are_bounded() {
 async fn what_is_no_websocket_is_named() {
     let web = crate::web::Web::new(|_| crate::web::plain(401, "text/plain", "who are you?")).await;
     let url = web.url.replace("http:", "ws:").parse().unwrap();
-    let wanted = spec(TransportSpec::WebSocket(HttpSpec {
-        url,
-        headers: vec![],
-    }));
+    let wanted = spec(TransportSpec::WebSocket(HttpSpec::new(url)));
     let failed = connect(&wanted).await.unwrap_err();
     assert_eq!(failed.kind, ConnectErrorKind::AuthRequired);
     assert!(

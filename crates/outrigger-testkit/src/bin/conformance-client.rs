@@ -16,9 +16,10 @@ use std::time::Duration;
 use futures::future::BoxFuture;
 use outrigger_connect::{
     Asker, CallOptions, Connection, Connector, Deadlines, Elicitation, ElicitationAnswer,
-    ElicitationHandler, Handlers, HttpSpec, Limits, Protocol, Refusal, ServerName, ServerSpec,
-    TransportSpec,
+    ElicitationHandler, Handlers, HttpSpec, Limits, MemoryTokens, OAuth, OAuthFlow, OAuthSettings,
+    Protocol, Refusal, Secret, ServerName, ServerSpec, TransportSpec,
 };
+use outrigger_testkit::headless::Headless;
 use serde_json::value::RawValue;
 use serde_json::{Map, Value, json};
 use tokio_util::sync::CancellationToken;
@@ -44,7 +45,7 @@ fn complain(words: &str) -> ExitCode {
 
 async fn run(url: &str) -> Result<(), Failure> {
     let context = context()?;
-    let connection = connect(url).await?;
+    let connection = connect(url, &context).await?;
     let done = play(&connection, &context).await;
     connection.close().await;
     done
@@ -58,12 +59,33 @@ fn context() -> Result<Value, Failure> {
     }
 }
 
-async fn connect(url: &str) -> Result<Connection, Failure> {
+/// The client id metadata document that the suite knows.
+const DOCUMENT: &str = "https://conformance-test.local/client-metadata.json";
+
+/// Where its pages to sign in on lead back to; nobody listens there.
+const REDIRECT: &str = "http://localhost:3000/callback";
+
+/// As which client to sign in: the one that the suite has registered, or the document.
+fn settings(context: &Value) -> OAuthSettings {
+    let text = |name: &str| context[name].as_str().map(str::to_owned);
+    let flow = match std::env::var("MCP_CONFORMANCE_SCENARIO") {
+        Ok(scenario) if scenario.contains("client-credentials") => OAuthFlow::ClientCredentials,
+        _ => OAuthFlow::AuthorizationCode,
+    };
+    OAuthSettings {
+        client_id: text("client_id").or_else(|| Some(DOCUMENT.to_owned())),
+        client_secret: text("client_secret").map(Secret::new),
+        flow,
+        ..OAuthSettings::default()
+    }
+}
+
+async fn connect(url: &str, context: &Value) -> Result<Connection, Failure> {
     let spec = ServerSpec {
         name: ServerName::new("conformance")?,
         transport: TransportSpec::Http(HttpSpec {
-            url: url.parse()?,
-            headers: Vec::new(),
+            oauth: settings(context),
+            ..HttpSpec::new(url.parse()?)
         }),
         protocol: Protocol::Auto,
         versions: None,
@@ -78,7 +100,11 @@ async fn connect(url: &str) -> Result<Connection, Failure> {
         elicitation: Some(Arc::new(Agreeable)),
         ..Handlers::default()
     };
-    let connector = Connector::new(env!("CARGO_PKG_VERSION"), None).with_handlers(handlers);
+    let handler = Headless::new(REDIRECT.parse()?);
+    let oauth = OAuth::new(Arc::new(MemoryTokens::default())).with_handler(Arc::new(handler));
+    let connector = Connector::new(env!("CARGO_PKG_VERSION"), None)
+        .with_handlers(handlers)
+        .with_oauth(oauth);
     Ok(connector.connect(&spec, &CancellationToken::new()).await?)
 }
 

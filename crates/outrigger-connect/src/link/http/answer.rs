@@ -21,7 +21,12 @@ pub(super) struct Facts {
     content_type: String,
     challenge: Option<String>,
     had_session: bool,
+    hint: Option<String>,
 }
+
+/// What a person could do about an answer; travels with it.
+#[derive(Clone)]
+pub(super) struct Hint(pub(super) String);
 
 impl Facts {
     pub(super) fn of(answer: &Response, had_session: bool) -> Self {
@@ -37,6 +42,7 @@ impl Facts {
             content_type: header(CONTENT_TYPE).to_ascii_lowercase(),
             challenge: Some(header(WWW_AUTHENTICATE).to_owned()).filter(|text| !text.is_empty()),
             had_session,
+            hint: answer.extensions().get::<Hint>().map(|hint| hint.0.clone()),
         }
     }
 
@@ -117,6 +123,8 @@ impl Facts {
             ),
             body: String::from_utf8_lossy(&text[..text.len().min(BODY)]).into_owned(),
             redirect: false,
+            hint: self.hint.clone(),
+            no_token: false,
         }
     }
 }

@@ -48,7 +48,7 @@ impl Clients {
         }
     }
 
-    pub(super) fn client_for(&self, url: &Url) -> Result<reqwest::Client, BadHttpSpec> {
+    pub(crate) fn client_for(&self, url: &Url) -> Result<reqwest::Client, BadHttpSpec> {
         if !matches!(url.scheme(), "http" | "https") {
             return Err(BadHttpSpec::Scheme(url.to_string(), "`http:` or `https:`"));
         }
@@ -105,7 +105,7 @@ pub(crate) fn headers(spec: &HttpSpec) -> Result<HeaderMap, BadHttpSpec> {
 }
 
 /// The innermost cause: what the operating system or the TLS library said.
-pub(super) fn deepest(error: &dyn std::error::Error) -> String {
+pub(crate) fn deepest(error: &dyn std::error::Error) -> String {
     let mut cause = error;
     while let Some(next) = cause.source() {
         cause = next;

@@ -17,6 +17,7 @@ use super::wire::{Load, Wire};
 use crate::connection::CloseReport;
 use crate::frame::{SseItem, SseReader};
 use crate::link::{Agreed, Inbox, Link, LinkEvent, Outgoing, Purpose, Tasks};
+use crate::oauth::Authorizer;
 use crate::rpc::Failure;
 use crate::{HttpSpec, Limits};
 
@@ -32,11 +33,11 @@ impl Events {
     /// `patience`: how long the server may take to say where to post.
     pub(crate) fn open(
         spec: &HttpSpec,
-        clients: &Clients,
+        means: (&Clients, Option<Arc<Authorizer>>),
         (limits, patience): (&Limits, Duration),
         (queue, inbox): (mpsc::Receiver<Outgoing>, Arc<dyn Inbox>),
     ) -> Result<Self, BadHttpSpec> {
-        let wire = Arc::new(Wire::new(spec, clients, limits.into(), inbox)?);
+        let wire = Arc::new(Wire::new(spec, means, limits.into(), inbox)?);
         let tasks = Tasks::default();
         let (ready, becomes_ready) = watch::channel(None);
         tasks.spawn(listen(wire.clone(), ready, patience));

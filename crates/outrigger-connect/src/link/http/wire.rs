@@ -1,20 +1,25 @@
 //! What all exchanges with one endpoint share: where it is, what was agreed on, the session.
 //!
 //! Promises: 307 and 308 within the origin are followed with method and body; anything that leads
-//! to another origin is refused before a byte or a header is sent there.
+//! to another origin is refused before a byte or a header is sent there, tokens above all. A request
+//! is sent again only when the server has said that it did nothing with it: redirects, 401 and 403.
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use bytes::Bytes;
-use reqwest::header::{ACCEPT, CONTENT_TYPE, HeaderMap, HeaderName, HeaderValue, LOCATION};
+use reqwest::header::{
+    ACCEPT, AUTHORIZATION, CONTENT_TYPE, HeaderMap, HeaderName, HeaderValue, LOCATION,
+};
 use reqwest::{Method, Response, StatusCode};
 use url::Url;
 
+use super::answer::Hint;
 use super::body::TicketBody;
 use super::client::{BadHttpSpec, Clients, deepest, headers};
 use crate::connection::Era;
 use crate::frame::FrameLimits;
 use crate::link::{Agreed, Inbox, Ticket};
+use crate::oauth::{Authorizer, Bearer, OAuthError};
 use crate::rpc::{Failure, HttpAnswer};
 use crate::text::excerpt;
 use crate::{HttpSpec, handshake};
@@ -25,8 +30,12 @@ pub(super) const LAST_EVENT: HeaderName = HeaderName::from_static("last-event-id
 
 const REDIRECTS: usize = 5;
 
+/// Times that one request is sent: without or with an old token, with a new one, with a wider one.
+const TOKENS: usize = 3;
+
 pub(super) struct Wire {
     client: reqwest::Client,
+    authorizer: Option<Arc<Authorizer>>,
     configured: HeaderMap,
     state: Mutex<State>,
     pub(super) limits: FrameLimits,
@@ -49,7 +58,7 @@ pub(super) struct Load<'a> {
 impl Wire {
     pub(super) fn new(
         spec: &HttpSpec,
-        clients: &Clients,
+        (clients, authorizer): (&Clients, Option<Arc<Authorizer>>),
         limits: FrameLimits,
         inbox: Arc<dyn Inbox>,
     ) -> Result<Self, BadHttpSpec> {
@@ -60,6 +69,7 @@ impl Wire {
         };
         Ok(Self {
             client: clients.client_for(&spec.url)?,
+            authorizer,
             configured: headers(spec)?,
             state: Mutex::new(state),
             limits,
@@ -129,12 +139,50 @@ impl Wire {
             .is_some_and(|agreed| agreed.era == Era::Modern)
     }
 
-    /// Sends one request and follows it within the origin.
+    /// Sends one request, with a token where the server wants one, and follows it within the origin.
     pub(super) async fn send(
         &self,
         method: Method,
-        headers: HeaderMap,
+        mut headers: HeaderMap,
         load: Option<Load<'_>>,
+    ) -> Result<Response, Failure> {
+        let Some(authorizer) = &self.authorizer else {
+            return self.follow(&method, &headers, load.as_ref(), true).await;
+        };
+        let mut bearer = authorizer
+            .bearer()
+            .await
+            .map_err(|error| no_token(authorizer, &error, None))?;
+        let mut round = 1;
+        loop {
+            if let Some(bearer) = &bearer {
+                headers.insert(AUTHORIZATION, bearer.header.clone());
+            }
+            let first = round == 1;
+            let sent = self.follow(&method, &headers, load.as_ref(), first);
+            let mut answer = sent.await?;
+            let next = answer_refusal(authorizer, &answer, bearer.as_ref()).await?;
+            let wants_token = matches!(answer.status().as_u16(), 401 | 403);
+            match next {
+                Some(next) if round < TOKENS => bearer = Some(next),
+                _ => {
+                    if let Some(hint) = authorizer.hint(None).filter(|_| wants_token) {
+                        answer.extensions_mut().insert(Hint(hint));
+                    }
+                    return Ok(answer);
+                }
+            }
+            round += 1;
+        }
+    }
+
+    /// Sends one request within the origin. `first`: nothing of it has left before.
+    async fn follow(
+        &self,
+        method: &Method,
+        headers: &HeaderMap,
+        load: Option<&Load<'_>>,
+        first: bool,
     ) -> Result<Response, Failure> {
         let mut url = self.state().endpoint.clone();
         for hop in 0..=REDIRECTS {
@@ -142,9 +190,9 @@ impl Wire {
                 .client
                 .request(method.clone(), url.clone())
                 .headers(headers.clone());
-            if let Some(Load { body, ticket }) = &load {
-                // After a redirect the server has said itself that it did nothing with the first.
-                request = if hop == 0 {
+            if let Some(Load { body, ticket }) = load {
+                // After a refusal the server has said itself that it did nothing with the first.
+                request = if first && hop == 0 {
                     request.body(reqwest::Body::wrap(TicketBody::new(
                         (*body).clone(),
                         (*ticket).clone(),
@@ -154,7 +202,7 @@ impl Wire {
                 };
             }
             let answer = request.send().await.map_err(|error| {
-                let ticket = load.as_ref().map(|load| load.ticket);
+                let ticket = load.map(|load| load.ticket);
                 failed(error, &url, ticket.is_none_or(|ticket| ticket.withdraw()))
             })?;
             match self.redirect(&answer, &url)? {
@@ -244,6 +292,36 @@ impl Wire {
     /// The header that names the version before one was agreed on.
     pub(super) fn probing(headers: &mut HeaderMap) {
         headers.insert(VERSION, HeaderValue::from_static(handshake::MODERN));
+    }
+}
+
+/// What to send instead, if the answer is a refusal that a token could mend.
+async fn answer_refusal(
+    authorizer: &Authorizer,
+    answer: &Response,
+    used: Option<&Bearer>,
+) -> Result<Option<Bearer>, Failure> {
+    let status = answer.status();
+    if let Some(used) = used.filter(|_| status != StatusCode::UNAUTHORIZED) {
+        authorizer.accepted(used);
+    }
+    let next = authorizer.refused(status.as_u16(), answer.headers(), used);
+    next.await
+        .map_err(|error| no_token(authorizer, &error, Some(status)))
+}
+
+/// No token, and why. `status`: what the server refused the request with.
+fn no_token(authorizer: &Authorizer, error: &OAuthError, status: Option<StatusCode>) -> Failure {
+    let passing = matches!(error, OAuthError::Unreachable { .. } | OAuthError::Store(_));
+    match status {
+        None if passing => Failure::NotSent(format!("no token could be got: {error}")),
+        _ => Failure::Http(HttpAnswer {
+            status: status.unwrap_or(StatusCode::UNAUTHORIZED).as_u16(),
+            message: error.to_string(),
+            hint: authorizer.hint(Some(error)),
+            no_token: true,
+            ..HttpAnswer::default()
+        }),
     }
 }
 

@@ -459,8 +459,8 @@ fn finish_http(low: &mut Lowering<'_>, draft: Draft) -> Option<HttpSpec> {
     }
     let url = http_url(low, &format!("{path}.url"), at, &written)?;
     Some(HttpSpec {
-        url,
         headers: draft.headers,
+        ..HttpSpec::new(url)
     })
 }
 
