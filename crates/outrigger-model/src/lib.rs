@@ -9,7 +9,9 @@ mod message;
 mod stream;
 
 pub use error::{ModelError, ModelErrorKind};
-pub use message::{AssistantTurn, Message, ModelRequest, Part, ToolCall, ToolDeclaration, ToolResultMessage};
+pub use message::{
+    AssistantTurn, Message, ModelRequest, Part, ToolCall, ToolDeclaration, ToolResultMessage,
+};
 pub use stream::{ModelEvent, ModelStream, StopReason, Usage};
 
 /// What a model can take, as far as it is known.

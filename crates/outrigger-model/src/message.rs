@@ -116,6 +116,8 @@ impl Part {
 impl Message {
     /// A user message of one text part.
     pub fn user(text: impl Into<String>) -> Self {
-        Self::User { content: vec![Part::text(text)] }
+        Self::User {
+            content: vec![Part::text(text)],
+        }
     }
 }
