@@ -16,6 +16,7 @@ use crate::{
     gguf::{Gguf, LoadError},
     grammar::{GrammarCompiler, GrammarError, ToolGrammar},
     kv_cache::KvCache,
+    leaning::Leaning,
     template::{ChatTemplate, TemplateError},
     tokenizer::{EncodeError, Vocabulary},
     transformer::{Dimensions, Transformer},
@@ -50,6 +51,8 @@ pub(crate) struct Prompt {
     tokens: Vec<u32>,
     toolbox: Toolbox,
     output: usize,
+    /// What is added to the logit of the answer.
+    lean: f32,
 }
 
 /// A finished turn.
@@ -65,6 +68,7 @@ pub(crate) struct Engine {
     template: ChatTemplate,
     compiler: GrammarCompiler,
     transformer: Transformer,
+    leaning: Leaning,
     threads: rayon::ThreadPool,
     context: usize,
     session: Mutex<Session>,
@@ -95,6 +99,7 @@ impl Engine {
         let template = ChatTemplate::read(&file, &vocabulary)?;
         let compiler = GrammarCompiler::new(&vocabulary)
             .map_err(|error| file.unsupported(error.to_string()))?;
+        let leaning = Leaning::of(&file);
         let cache = KvCache::new(&dimensions).map_err(|error| file.broken(error.to_string()))?;
         let transformer = pool.install(|| Transformer::load(&mut file, dimensions, context))?;
         let session = Mutex::new(Session {
@@ -107,6 +112,7 @@ impl Engine {
             template,
             compiler,
             transformer,
+            leaning,
             threads: pool,
             context,
             session,
@@ -138,6 +144,7 @@ impl Engine {
             tokens,
             toolbox,
             output,
+            lean: self.leaning.after(&request.messages),
         })
     }
 
@@ -183,52 +190,42 @@ impl Engine {
         on_text: &mut (dyn FnMut(String) + Send),
         stopped: &(dyn Fn() -> bool + Sync),
     ) -> Result<Option<Finished>, TurnError> {
-        let Prompt {
-            tokens: prompt,
-            toolbox,
-            output,
-        } = prompt;
-        let mut walk = session.grammar(&self.compiler, &toolbox)?.walk();
-        let cached = session.reuse(&prompt);
-        let mut pending = prompt[cached..].to_vec();
-        let mut written = Vec::new();
-        let mut bytes = Vec::new();
-        let mut text = AnswerText::default();
-        let mut stop = StopReason::Length;
-        while written.len() < output {
-            let before = written.len();
-            written.extend(walk.forced()?);
-            if walk.is_complete() {
-                stop = StopReason::Done;
-            } else {
-                pending.extend(&written[before..]);
-                let Some(logits) = self.read(session, &pending, stopped)? else {
-                    return Ok(None);
-                };
-                let token = walk.choose(&logits)?;
-                written.push(token);
-                pending = vec![token];
+        let mut walk = session.grammar(&self.compiler, &prompt.toolbox)?.walk();
+        let answer = self.vocabulary.encode(envelope::ANSWER)?.first().copied();
+        let cached = session.reuse(&prompt.tokens);
+        let mut pending = prompt.tokens[cached..].to_vec();
+        let mut writing = Writing::default();
+        while writing.tokens < prompt.output {
+            let forced = walk.forced()?;
+            writing.add(&forced, &self.vocabulary, on_text);
+            pending.extend(forced);
+            if walk.is_complete() || session.tokens.len() + pending.len() > self.context {
+                break;
             }
-            for token in &written[before..] {
-                let new = self.vocabulary.bytes(*token);
-                bytes.extend_from_slice(new);
-                let new = text.push(new);
-                if !new.is_empty() {
-                    on_text(new);
-                }
-            }
+            let Some(logits) = self.read(session, &pending, stopped)? else {
+                return Ok(None);
+            };
+            let favour = answer.filter(|_| writing.is_at_name());
+            let token = walk.choose(&logits, favour.map(|token| (token, prompt.lean)))?;
+            writing.add(&[token], &self.vocabulary, on_text);
+            pending = vec![token];
             if walk.is_complete() {
-                stop = StopReason::Done;
                 break;
             }
         }
+        let stop = if walk.is_complete() {
+            StopReason::Done
+        } else {
+            StopReason::Length
+        };
         let count = |tokens: usize| u64::try_from(tokens).unwrap_or(u64::MAX);
         let usage = Usage {
-            input: count(prompt.len()),
+            input: count(prompt.tokens.len()),
             cached: count(cached),
-            output: count(written.len()),
+            output: count(writing.tokens),
         };
-        let envelope = String::from_utf8_lossy(&bytes).into_owned();
+        let envelope = String::from_utf8_lossy(&writing.bytes).into_owned();
+        let toolbox = prompt.toolbox;
         Ok(Some(Finished {
             envelope,
             stop,
@@ -255,6 +252,38 @@ impl Engine {
             session.tokens.extend_from_slice(chunk);
         }
         Ok(logits)
+    }
+}
+
+/// An envelope on its way.
+#[derive(Default)]
+struct Writing {
+    tokens: usize,
+    bytes: Vec<u8>,
+    text: AnswerText,
+}
+
+impl Writing {
+    fn add(
+        &mut self,
+        tokens: &[u32],
+        vocabulary: &Vocabulary,
+        on_text: &mut (dyn FnMut(String) + Send),
+    ) {
+        self.tokens += tokens.len();
+        for token in tokens {
+            let bytes = vocabulary.bytes(*token);
+            self.bytes.extend_from_slice(bytes);
+            let text = self.text.push(bytes);
+            if !text.is_empty() {
+                on_text(text);
+            }
+        }
+    }
+
+    /// Whether the name of the tool comes next.
+    fn is_at_name(&self) -> bool {
+        self.bytes == envelope::HEAD.as_bytes()
     }
 }
 

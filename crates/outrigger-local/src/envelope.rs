@@ -5,7 +5,7 @@
 //! and everything the model itself said is repeated byte for byte, so that its tokens are found in
 //! the cache. It knows neither tokens nor grammars.
 
-use std::{collections::HashSet, fmt::Write as _, sync::Arc};
+use std::{collections::HashSet, sync::Arc};
 
 use outrigger_model::{AssistantTurn, Message, Part, ToolCall, ToolDeclaration, ToolResultMessage};
 use serde::Deserialize;
@@ -17,7 +17,7 @@ use crate::{signature, template::ChatMessage, tokenizer::Vocabulary};
 pub(crate) const ANSWER: &str = "final answer";
 
 /// What every envelope begins with.
-const HEAD: &str = "{\"tool\":\"";
+pub(crate) const HEAD: &str = "{\"tool\":\"";
 
 /// What every answer begins with.
 pub(crate) const ANSWER_HEAD: &str = "{\"tool\":\"final answer\",\"arguments\":{\"text\":\"";
@@ -43,13 +43,16 @@ pub(crate) struct ShownTool<'a> {
 impl Toolbox {
     pub(crate) fn new(declarations: &Arc<[ToolDeclaration]>) -> Self {
         let names: HashSet<&str> = declarations.iter().map(|tool| tool.name.as_str()).collect();
+        let count = |short: &str| {
+            let named = declarations.iter();
+            named.filter(|tool| short_name(&tool.name) == short).count()
+        };
+        // The first token of a name is where a small model decides: it should say what the tool
+        // does, not which server it is of. Where two tools share a short name both keep the long one.
         let shown = |tool: &ToolDeclaration| {
-            // Four tokens less for each tool; the server's name stays, it says what a tool is about.
-            let short = tool
-                .name
-                .strip_prefix("mcp__")
-                .filter(|short| !names.contains(short));
-            short.unwrap_or(&tool.name).to_owned()
+            let short = short_name(&tool.name);
+            let unique = count(short) == 1 && (short == tool.name || !names.contains(short));
+            if unique { short } else { &tool.name }.to_owned()
         };
         Self {
             declarations: Arc::clone(declarations),
@@ -91,10 +94,25 @@ impl Toolbox {
     }
 }
 
-/// What the model has to know about envelopes and tools, behind the host's own instructions.
-const RULES: &str = "Reply with one JSON object: {\"tool\": name, \"arguments\": {...}}.\nTools:";
+/// What the model has to know about envelopes and tools, behind the host's own instructions. The
+/// order counts: a small model that reads about answering last answers less.
+const RULES: &str = "Reply with one JSON object, {\"tool\": name, \"arguments\": {...}}. Choose the tool \
+    that fits the question. Give optional arguments only when the user states them. When no tool is \
+    needed, or its result is known, choose \"final answer\".\nTools:\n\
+    final answer(text: string) - Reply to the user when no other tool is needed.";
 
-const ANSWER_LINE: &str = "final answer(text: string) - Answer the user in words.";
+/// Behind the results of tools. Without it a small model makes the same call again.
+const RESULTS_END: &str = "\n\nNow answer the user with \"final answer\".";
+
+/// `days_between` of `mcp__time__days_between`.
+fn short_name(name: &str) -> &str {
+    let rest = name.strip_prefix("mcp__");
+    let short = rest.and_then(|rest| rest.split_once("__"));
+    match short {
+        Some((_, tool)) if !tool.is_empty() => tool,
+        _ => name,
+    }
+}
 
 /// The conversation as the chat template takes it.
 pub(crate) fn conversation(
@@ -135,17 +153,14 @@ pub(crate) fn conversation(
 fn tool_lines(toolbox: &Toolbox) -> String {
     let mut text = RULES.to_owned();
     for tool in toolbox.tools() {
-        let line = signature::signature(tool.shown, tool.schema);
-        let written = write!(text, "\n{line} - {}", one_line(tool.description));
-        debug_assert!(written.is_ok(), "writing to a string cannot fail");
+        text.push('\n');
+        text.push_str(&signature::signature(
+            tool.shown,
+            tool.description,
+            tool.schema,
+        ));
     }
-    text.push('\n');
-    text.push_str(ANSWER_LINE);
     text
-}
-
-fn one_line(text: &str) -> String {
-    text.split_whitespace().collect::<Vec<_>>().join(" ")
 }
 
 /// What the model said in an earlier turn, byte for byte as it wrote it.
@@ -181,13 +196,14 @@ fn told(results: &[ToolResultMessage], toolbox: &Toolbox) -> String {
         } else {
             "Result of"
         };
-        format!(
-            "{what} {}:\n{}",
-            toolbox.shown_name(&result.name),
-            words(&result.content)
-        )
+        let name = toolbox.shown_name(&result.name);
+        format!("{what} {name}:\n{}", words(&result.content))
     };
-    results.iter().map(one).collect::<Vec<_>>().join("\n\n")
+    let mut text = results.iter().map(one).collect::<Vec<_>>().join("\n\n");
+    if results.iter().all(|result| !result.is_error) {
+        text.push_str(RESULTS_END);
+    }
+    text
 }
 
 /// Content in words. Images cannot be seen, which is said in their place.

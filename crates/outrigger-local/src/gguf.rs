@@ -145,6 +145,16 @@ impl Gguf {
             .sum()
     }
 
+    /// Number of weights.
+    pub(crate) fn parameters(&self) -> u64 {
+        let weights = self
+            .content
+            .tensor_infos
+            .values()
+            .map(|info| info.shape.elem_count());
+        u64::try_from(weights.sum::<usize>()).unwrap_or(u64::MAX)
+    }
+
     /// Reads one tensor into memory, quantised as it is in the file.
     pub(crate) fn tensor(&mut self, name: &str) -> Result<QTensor, LoadError> {
         self.content

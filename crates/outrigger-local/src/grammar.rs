@@ -161,15 +161,24 @@ impl GrammarWalk {
         self.matcher.is_stopped()
     }
 
-    /// Takes the likeliest of the allowed tokens.
-    pub(crate) fn choose(&mut self, logits: &[f32]) -> Result<u32, GrammarError> {
+    /// Takes the likeliest of the allowed tokens, after adding what `favour` gives to one of them.
+    pub(crate) fn choose(
+        &mut self,
+        logits: &[f32],
+        favour: Option<(u32, f32)>,
+    ) -> Result<u32, GrammarError> {
         let mask = self.matcher.compute_mask().map_err(GrammarError::new)?;
         let mut best: Option<(u32, f32)> = None;
         mask.iter_set_entries(|index| {
-            let Some((logit, id)) = logits.get(index).copied().zip(u32::try_from(index).ok())
-            else {
+            let id = u32::try_from(index).ok();
+            let Some((&logit, id)) = logits.get(index).zip(id) else {
                 return;
             };
+            let extra = favour.map_or(
+                0.0,
+                |(favoured, extra)| if favoured == id { extra } else { 0.0 },
+            );
+            let logit = logit + extra;
             if best.is_none_or(|(_, highest)| logit > highest) {
                 best = Some((id, logit));
             }

@@ -7,6 +7,7 @@ mod envelope;
 mod gguf;
 mod grammar;
 mod kv_cache;
+mod leaning;
 mod local_model;
 mod manifest;
 mod matrix;
