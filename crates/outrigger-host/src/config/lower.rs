@@ -5,6 +5,7 @@
 
 pub(crate) mod address;
 pub(crate) mod model;
+mod oauth;
 mod options;
 pub(crate) mod policy;
 pub(crate) mod run;

@@ -5,6 +5,7 @@ mod expansion;
 mod files;
 mod layers;
 mod messages;
+mod oauth;
 mod policy;
 mod properties;
 mod servers;

@@ -33,6 +33,7 @@ const KEYS: &[&str] = &[
     "cwd",
     "url",
     "headers",
+    "oauth",
     "type",
     "enabled",
     "description",
@@ -146,7 +147,7 @@ impl Lowering<'_> {
         };
         let path = join(self.path, &entry.key);
         match key {
-            "command" | "args" | "env" | "cwd" | "url" | "headers" | "type" => {
+            "command" | "args" | "env" | "cwd" | "url" | "headers" | "oauth" | "type" => {
                 draft.key(self, key, &path, entry);
             }
             "enabled" | "disabled" => {

@@ -1,15 +1,16 @@
-//! How a server is reached: the keys `command`, `args`, `env`, `cwd`, `url`, `headers` and `type`,
+//! How a server is reached: the keys `command`, `args`, `env`, `cwd`, `url`, `headers`, `oauth` and `type`,
 //! and what they mean together.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
-use outrigger_connect::{Framing, HttpSpec, StdioSpec, TransportSpec};
+use outrigger_connect::{Framing, HttpSpec, OAuthSettings, StdioSpec, TransportSpec};
 use url::Url;
 
 use super::address::{
     as_shown, clean, is_header_name, mask_url, masked, parse_http_url, refuse_mask,
 };
+use super::oauth;
 use super::server::Lowering;
 use crate::config::environment;
 use crate::config::node::{Entry, Node, Pos, Value};
@@ -31,6 +32,7 @@ pub(crate) struct Draft {
     cwd: Option<String>,
     url: Option<(Pos, String)>,
     headers: Vec<(String, String)>,
+    oauth: Option<(Pos, OAuthSettings)>,
     /// A key was there and could not be read; what is missing because of it is not reported.
     unread: bool,
 }
@@ -67,7 +69,7 @@ impl Draft {
         }
     }
 
-    /// Reads one of the seven keys.
+    /// Reads one of the eight keys.
     pub(crate) fn key(&mut self, low: &mut Lowering<'_>, key: &str, path: &str, entry: &Entry) {
         let node = &entry.node;
         let read = match key {
@@ -77,6 +79,9 @@ impl Draft {
             "cwd" => self.read_cwd(low, path, entry),
             "url" => self.read_url(low, path, entry),
             "headers" => self.read_headers(low, path, node),
+            "oauth" => {
+                oauth::read(low, path, node).map(|settings| self.oauth = Some((entry.at, settings)))
+            }
             _ => self.read_kind(low, path, entry),
         };
         self.unread |= read.is_none();
@@ -410,6 +415,13 @@ fn finish_stdio(low: &mut Lowering<'_>, draft: Draft) -> Option<StdioSpec> {
             format!("`{path}.url` is not used: the server is of type `stdio`"),
         );
     }
+    if let Some((at, _)) = draft.oauth {
+        low.report.warn(
+            at,
+            path,
+            format!("`{path}.oauth` is not used: the server is of type `stdio`"),
+        );
+    }
     let (args, shown): (Vec<_>, Vec<_>) = draft.args.into_iter().unzip();
     if let Some(at) = draft.args_at {
         low.note("args", at, shown.into());
@@ -460,6 +472,10 @@ fn finish_http(low: &mut Lowering<'_>, draft: Draft) -> Option<HttpSpec> {
     let url = http_url(low, &format!("{path}.url"), at, &written)?;
     Some(HttpSpec {
         headers: draft.headers,
+        oauth: draft
+            .oauth
+            .map(|(_, settings)| settings)
+            .unwrap_or_default(),
         ..HttpSpec::new(url)
     })
 }
