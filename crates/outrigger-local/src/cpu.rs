@@ -31,13 +31,23 @@ mod imp {
         let has = [
             (
                 "AVX2",
-                extended.as_ref().is_some_and(|info| info.has_avx2()),
+                extended
+                    .as_ref()
+                    .is_some_and(raw_cpuid::ExtendedFeatures::has_avx2),
             ),
-            ("FMA", basic.as_ref().is_some_and(|info| info.has_fma())),
-            ("F16C", basic.as_ref().is_some_and(|info| info.has_f16c())),
+            (
+                "FMA",
+                basic.as_ref().is_some_and(raw_cpuid::FeatureInfo::has_fma),
+            ),
+            (
+                "F16C",
+                basic.as_ref().is_some_and(raw_cpuid::FeatureInfo::has_f16c),
+            ),
             (
                 "BMI2",
-                extended.as_ref().is_some_and(|info| info.has_bmi2()),
+                extended
+                    .as_ref()
+                    .is_some_and(raw_cpuid::ExtendedFeatures::has_bmi2),
             ),
         ];
         has.into_iter()

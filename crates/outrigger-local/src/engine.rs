@@ -195,11 +195,17 @@ impl Engine {
         let cached = session.reuse(&prompt.tokens);
         let mut pending = prompt.tokens[cached..].to_vec();
         let mut writing = Writing::default();
+        let mut complete = false;
         while writing.tokens < prompt.output {
-            let forced = walk.forced()?;
+            let mut forced = walk.forced()?;
+            let cut = forced.len() > prompt.output - writing.tokens;
+            forced.truncate(prompt.output - writing.tokens);
             writing.add(&forced, &self.vocabulary, on_text);
             pending.extend(forced);
-            if walk.is_complete() || session.tokens.len() + pending.len() > self.context {
+            let full = writing.tokens == prompt.output
+                || session.tokens.len() + pending.len() > self.context;
+            if walk.is_complete() || full {
+                complete = walk.is_complete() && !cut;
                 break;
             }
             let Some(logits) = self.read(session, &pending, stopped)? else {
@@ -209,11 +215,12 @@ impl Engine {
             let token = walk.choose(&logits, favour.map(|token| (token, prompt.lean)))?;
             writing.add(&[token], &self.vocabulary, on_text);
             pending = vec![token];
-            if walk.is_complete() {
+            complete = walk.is_complete();
+            if complete {
                 break;
             }
         }
-        let stop = if walk.is_complete() {
+        let stop = if complete {
             StopReason::Done
         } else {
             StopReason::Length

@@ -44,8 +44,8 @@ impl Toolbox {
     pub(crate) fn new(declarations: &Arc<[ToolDeclaration]>) -> Self {
         let names: HashSet<&str> = declarations.iter().map(|tool| tool.name.as_str()).collect();
         let count = |short: &str| {
-            let named = declarations.iter();
-            named.filter(|tool| short_name(&tool.name) == short).count()
+            let tools = declarations.iter();
+            tools.filter(|tool| short_name(&tool.name) == short).count()
         };
         // The first token of a name is where a small model decides: it should say what the tool
         // does, not which server it is of. Where two tools share a short name both keep the long one.
@@ -230,29 +230,27 @@ struct Answer {
 }
 
 /// Reads an envelope back. `text` is what was streamed of an answer, and `id` the id for a call.
-/// An envelope that was cut gives what there is of it: the text so far, or a call whose arguments
-/// break off, as soon as the name is complete.
+///
+/// Of an envelope that was cut, the text so far remains; half a call is none, because nobody can say
+/// what it was to become.
 pub(crate) fn turn(envelope: &str, text: &str, id: String, toolbox: &Toolbox) -> AssistantTurn {
-    let complete = serde_json::from_str::<Envelope<'_>>(envelope);
-    let (tool, arguments) = match &complete {
-        Ok(Envelope { tool, arguments }) => (tool.as_str(), arguments.get()),
-        Err(_) => cut(envelope).unwrap_or_default(),
-    };
-    if tool.is_empty() {
-        return AssistantTurn::default();
-    }
-    if tool == ANSWER {
-        let text = serde_json::from_str::<Answer>(arguments)
-            .map_or_else(|_| text.to_owned(), |answer| answer.text);
+    let Ok(Envelope { tool, arguments }) = serde_json::from_str(envelope) else {
         return AssistantTurn {
-            text,
+            text: text.to_owned(),
+            ..AssistantTurn::default()
+        };
+    };
+    if tool == ANSWER {
+        let answer = serde_json::from_str::<Answer>(arguments.get());
+        return AssistantTurn {
+            text: answer.map_or_else(|_| text.to_owned(), |answer| answer.text),
             ..AssistantTurn::default()
         };
     }
     let call = ToolCall {
         id,
-        name: toolbox.real_name(tool).to_owned(),
-        arguments: arguments.to_owned(),
+        name: toolbox.real_name(&tool).to_owned(),
+        arguments: arguments.get().to_owned(),
     };
     AssistantTurn {
         calls: vec![call],
@@ -260,11 +258,125 @@ pub(crate) fn turn(envelope: &str, text: &str, id: String, toolbox: &Toolbox) ->
     }
 }
 
-/// Name and unfinished arguments of an envelope that breaks off.
-fn cut(envelope: &str) -> Option<(&str, &str)> {
-    let (tool, rest) = envelope.strip_prefix(HEAD)?.split_once('"')?;
-    Some((
-        tool,
-        rest.strip_prefix(",\"arguments\":").unwrap_or_default(),
-    ))
+#[cfg(test)]
+mod tests {
+    use insta::assert_snapshot;
+    use serde_json::json;
+
+    use super::*;
+
+    fn tool(name: &str) -> ToolDeclaration {
+        ToolDeclaration {
+            name: name.to_owned(),
+            description: "Does it.".to_owned(),
+            input_schema: json!({"type": "object", "properties": {"end": {"type": "string"}}, "required": ["end"]}),
+        }
+    }
+
+    fn toolbox(names: &[&str]) -> Toolbox {
+        Toolbox::new(&names.iter().map(|name| tool(name)).collect())
+    }
+
+    #[test]
+    fn names_are_short_where_that_is_clear() {
+        let names = [
+            "mcp__a__list",
+            "mcp__b__list",
+            "mcp__a__read",
+            "mcp__a__echo",
+            "echo",
+            "mcp__x",
+        ];
+        let toolbox = toolbox(&names);
+        let shown: Vec<&str> = toolbox.tools().map(|tool| tool.shown).collect();
+        assert_eq!(
+            shown,
+            [
+                "mcp__a__list",
+                "mcp__b__list",
+                "read",
+                "mcp__a__echo",
+                "echo",
+                "mcp__x"
+            ]
+        );
+        for name in names {
+            assert_eq!(toolbox.real_name(toolbox.shown_name(name)), name);
+        }
+    }
+
+    #[test]
+    fn a_turn_is_repeated_as_it_was_written() {
+        let toolbox = toolbox(&["mcp__time__days_between"]);
+        for envelope in [
+            r#"{"tool":"days_between","arguments":{"end":"2027-01-01"}}"#,
+            r#"{"tool":"final answer","arguments":{"text":"32 \"days\"\n — soon"}}"#,
+        ] {
+            let turn = turn(envelope, "", "call_1".to_owned(), &toolbox);
+            assert_eq!(said(&turn, &toolbox), envelope);
+        }
+    }
+
+    #[test]
+    fn what_was_cut_is_text_or_nothing() {
+        let toolbox = toolbox(&["echo"]);
+        let cut = |envelope: &str, text: &str| turn(envelope, text, "call_1".to_owned(), &toolbox);
+        let answer = cut(
+            r#"{"tool":"final answer","arguments":{"text":"There a"#,
+            "There a",
+        );
+        assert_eq!((answer.text.as_str(), answer.calls.len()), ("There a", 0));
+        assert_eq!(
+            cut(r#"{"tool":"echo","arguments":{"end":"20"#, ""),
+            AssistantTurn::default()
+        );
+    }
+
+    #[test]
+    fn the_words_about_tools() {
+        let toolbox = toolbox(&["mcp__time__days_between"]);
+        assert_snapshot!(tool_lines(&toolbox), @r#"
+        Reply with one JSON object, {"tool": name, "arguments": {...}}. Choose the tool that fits the question. Give optional arguments only when the user states them. When no tool is needed, or its result is known, choose "final answer".
+        Tools:
+        final answer(text: string) - Reply to the user when no other tool is needed.
+        days_between(end: string) - Does it.
+        "#);
+    }
+
+    #[test]
+    fn the_words_about_results() {
+        let toolbox = toolbox(&["mcp__time__days_between", "echo"]);
+        let result = |name: &str, text: &str, is_error| ToolResultMessage {
+            call_id: "call_1".to_owned(),
+            name: name.to_owned(),
+            content: vec![
+                Part::text(text),
+                Part::Image {
+                    media_type: "image/png".to_owned(),
+                    data: String::new(),
+                },
+            ],
+            is_error,
+        };
+        let results = [
+            result("mcp__time__days_between", "32", false),
+            result("echo", "hi", false),
+        ];
+        assert_snapshot!(told(&results, &toolbox), @r#"
+        Result of days_between:
+        32
+        [an image (image/png) that this model cannot see]
+
+        Result of echo:
+        hi
+        [an image (image/png) that this model cannot see]
+
+        Now answer the user with "final answer".
+        "#);
+        assert_snapshot!(told(&[result("echo", "no such file", true)], &toolbox), @r"
+        Error from echo:
+        no such file
+        [an image (image/png) that this model cannot see]
+        ");
+    }
 }

@@ -95,7 +95,7 @@ impl Model for LocalModel {
         let (sender, mut receiver) = mpsc::channel(WAITING);
         let (engine, id) = (Arc::clone(&self.engine), self.id.clone());
         drop(tokio::task::spawn_blocking(move || {
-            work(&engine, prompt, call_id, &id, &sender)
+            work(&engine, prompt, call_id, &id, &sender);
         }));
         let id = self.id.clone();
         let mut ended = false;

@@ -203,10 +203,11 @@ pub enum PullError {
 }
 
 fn listed(failures: &[(String, SourceError)]) -> String {
-    failures
-        .iter()
+    let lines = failures.iter();
+    let lines: Vec<String> = lines
         .map(|(source, error)| format!("\n  {source}: {error}"))
-        .collect()
+        .collect();
+    lines.concat()
 }
 
 /// Where events go.

@@ -140,7 +140,7 @@ fn bound(schema: &mut Value) {
                 schemas.values_mut().for_each(bound);
             }
             ("anyOf" | "oneOf" | "allOf" | "prefixItems", Value::Array(schemas)) => {
-                schemas.iter_mut().for_each(bound)
+                schemas.iter_mut().for_each(bound);
             }
             ("items" | "additionalProperties", schema) => bound(schema),
             _ => {}

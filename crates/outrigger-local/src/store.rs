@@ -146,7 +146,7 @@ impl Store {
                     .file_stem()
                     .map_or_else(|| name.into(), |stem| stem.to_string_lossy());
                 let stem = stem.into_owned();
-                let found = self.at(stem, path.clone())?;
+                let found = at(stem, path.clone())?;
                 return found.ok_or(StoreError::NoFile { path });
             }
             Wanted::Models(models) => models
@@ -157,7 +157,7 @@ impl Store {
         };
         for candidate in candidates {
             let path = self.file(&candidate);
-            if let Some(found) = self.at(candidate, path)? {
+            if let Some(found) = at(candidate, path)? {
                 return Ok(found);
             }
         }
@@ -224,18 +224,6 @@ impl Store {
         })
     }
 
-    fn at(&self, name: String, path: PathBuf) -> Result<Option<StoredModel>, StoreError> {
-        match fs::metadata(&path) {
-            Ok(file) => Ok(Some(StoredModel {
-                name,
-                path,
-                bytes: file.len(),
-            })),
-            Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
-            Err(error) => Err(failed(&path)(error)),
-        }
-    }
-
     pub(crate) fn file(&self, name: &str) -> PathBuf {
         self.root.join(format!("{name}.gguf"))
     }
@@ -262,6 +250,18 @@ impl Store {
             Err(TryLockError::WouldBlock) => Ok(None),
             Err(TryLockError::Error(error)) => Err(failed(&path)(error)),
         }
+    }
+}
+
+/// The model in `path`, if there is such a file.
+fn at(name: String, path: PathBuf) -> Result<Option<StoredModel>, StoreError> {
+    match fs::metadata(&path) {
+        Ok(file) => {
+            let bytes = file.len();
+            Ok(Some(StoredModel { name, path, bytes }))
+        }
+        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
+        Err(error) => Err(failed(&path)(error)),
     }
 }
 

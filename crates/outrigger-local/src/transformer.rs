@@ -176,7 +176,7 @@ impl Transformer {
                 return Ok(None);
             }
             let normed = ops::rms_norm(&state, &layer.attention_norm, self.dimensions.epsilon)?;
-            state = (state + self.attend(layer, &normed, &mask, (&mut *cache, index))?)?;
+            state = (state + self.attend(layer, &normed, mask.as_ref(), (&mut *cache, index))?)?;
             let normed = ops::rms_norm(&state, &layer.feed_forward_norm, self.dimensions.epsilon)?;
             let gated = (ops::silu(&layer.gate.apply(&normed)?)? * layer.up.apply(&normed)?)?;
             state = (state + layer.down.apply(&gated)?)?;
@@ -192,7 +192,7 @@ impl Transformer {
         &self,
         layer: &Layer,
         input: &Tensor,
-        mask: &Option<Tensor>,
+        mask: Option<&Tensor>,
         (cache, index): (&mut KvCache, usize),
     ) -> TensorResult<Tensor> {
         let Dimensions {

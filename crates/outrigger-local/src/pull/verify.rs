@@ -44,11 +44,12 @@ fn sha256(path: &Path) -> io::Result<String> {
         }
         hash.update(&buffer[..count]);
     }
-    Ok(hash
+    let hex: Vec<String> = hash
         .finalize()
         .iter()
         .map(|byte| format!("{byte:02x}"))
-        .collect())
+        .collect();
+    Ok(hex.concat())
 }
 
 /// Moves a verified file to where models are looked for. After this it survives a crash.

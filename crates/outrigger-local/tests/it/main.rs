@@ -1,4 +1,4 @@
-//! The local model with real weights: SmolLM2, small enough for tests and too weak to be useful, so
+//! The local model with real weights: `SmolLM2`, small enough for tests and too weak to be useful, so
 //! that what holds here holds whatever the weights say.
 
 #![allow(
