@@ -172,7 +172,13 @@ fn the_sdk_stays_in_its_room() {
 
 #[test]
 fn nothing_listens_but_the_gateway_and_tests() {
+    // RFC 8252: the redirect of a page to sign in on is received on loopback, by the command line.
+    let login = Path::new("crates/outrigger/src/loopback.rs");
+    assert!(root().join(login).is_file());
     for path in sources() {
+        if path.ends_with(login) {
+            continue;
+        }
         let shown = path.display().to_string();
         let tests = shown.contains("/tests/")
             || shown.contains("outrigger-testkit")

@@ -41,7 +41,7 @@ pub(crate) struct Common {
     /// mcp.json)
     #[arg(long, global = true, value_name = "FILE", help_heading = "Everywhere")]
     pub(crate) config: Vec<PathBuf>,
-    /// Where the journal is kept [default: the XDG state folder]
+    /// Where the journal and tokens are kept [default: the XDG state folder]
     #[arg(long, global = true, value_name = "DIR", help_heading = "Everywhere")]
     pub(crate) state_dir: Option<PathBuf>,
     /// When to use colours
@@ -83,6 +83,10 @@ pub(crate) enum Command {
     Call(CallArgs),
     /// Show the configuration in force
     Config(ConfigArgs),
+    /// Sign in at a server that wants a token (OAuth 2.1)
+    Login(LoginArgs),
+    /// Forget the token of a server
+    Logout(LogoutArgs),
     /// Run a built-in server over standard input and output, for any MCP host
     Server(ServerArgs),
     /// List, fetch and remove weights of local models
@@ -167,6 +171,22 @@ pub(crate) enum ConfigCommand {
         #[arg(long)]
         json: bool,
     },
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct LoginArgs {
+    /// The server, as configured
+    pub(crate) server: String,
+    /// Print the address to open, and take the one that the browser is led back to from standard
+    /// input: for a machine without a browser
+    #[arg(long)]
+    pub(crate) no_browser: bool,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct LogoutArgs {
+    /// The server, as configured
+    pub(crate) server: String,
 }
 
 #[derive(Debug, Args)]

@@ -2,12 +2,14 @@
 
 mod answer;
 mod approver;
+mod browser;
 mod builtin;
 mod cli;
 mod command;
 mod cpu;
 mod display;
 mod error;
+mod loopback;
 mod models;
 mod screen;
 mod session;
@@ -56,6 +58,8 @@ fn run(cli: Cli, screen: Screen) -> Result<ExitCode, CommandError> {
         Command::Tools(args) => runtime()?.block_on(command::tools::run(common, &args, screen)),
         Command::Call(args) => runtime()?.block_on(command::call::run(common, args, screen)),
         Command::Config(args) => command::config::run(common, &args, screen),
+        Command::Login(args) => runtime()?.block_on(command::login::run(common, &args, screen)),
+        Command::Logout(args) => runtime()?.block_on(command::logout::run(common, &args, screen)),
         Command::Server(args) => runtime()?.block_on(command::server::run(common, &args)),
         Command::Model(args) => runtime()?.block_on(command::model::run(args, screen)),
         Command::Doctor(args) => runtime()?.block_on(command::doctor::run(common, &args, screen)),

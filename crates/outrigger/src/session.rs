@@ -7,7 +7,7 @@ use std::future::Future;
 use std::sync::Arc;
 use std::time::Duration;
 
-use outrigger_connect::Connector;
+use outrigger_connect::{Connector, FileTokens, OAuth};
 use outrigger_host::approve::{Approver, NobodyThere};
 use outrigger_host::config::{Config, EntryState, Severity};
 use outrigger_host::policy::Policy;
@@ -26,6 +26,9 @@ pub(crate) const SUPERVISE: &str = "__supervise";
 
 /// How long to wait for servers that are still starting before going on without them.
 pub(crate) const PATIENCE: Duration = Duration::from_secs(20);
+
+/// How long a token that is being renewed is waited for at the end, so that its successor is kept.
+const RENEWAL: Duration = Duration::from_secs(10);
 
 /// Reads the configuration. Broken files and broken policy end the command: what they would have
 /// forbidden is not known. A broken server is only set aside.
@@ -99,6 +102,7 @@ pub(crate) struct Session {
     pub(crate) host: Host,
     pub(crate) run: Run,
     pub(crate) journal: Option<Journal>,
+    oauth: Option<OAuth>,
 }
 
 /// How a session is to be begun.
@@ -133,7 +137,12 @@ impl Session {
             }
         };
         let builtins = builtin::servers(config, &surroundings::workspace(common)?)?;
-        let connector = Connector::new(env!("CARGO_PKG_VERSION"), supervisor());
+        // Without a home there are no tokens, and most servers need none.
+        let oauth = oauth(common).ok();
+        let mut connector = Connector::new(env!("CARGO_PKG_VERSION"), supervisor());
+        if let Some(oauth) = &oauth {
+            connector = connector.with_oauth(oauth.clone());
+        }
         let host = Host::start(
             config,
             Parts {
@@ -144,7 +153,12 @@ impl Session {
                 policy,
             },
         );
-        Ok(Self { host, run, journal })
+        Ok(Self {
+            host,
+            run,
+            journal,
+            oauth,
+        })
     }
 
     /// A session of a command that only looks: nothing is recorded, nobody is asked.
@@ -187,6 +201,9 @@ impl Session {
         screen: Screen,
     ) -> Result<(), CommandError> {
         self.host.close().await;
+        if let Some(oauth) = &self.oauth {
+            oauth.finish(RENEWAL).await;
+        }
         if let Some(ended) = ended {
             self.run.record(ended);
         }
@@ -201,6 +218,12 @@ impl Session {
         }
         Ok(())
     }
+}
+
+/// The tokens of this person. Nobody is sent to sign in: that is `outrigger login`'s.
+pub(crate) fn oauth(common: &Common) -> Result<OAuth, CommandError> {
+    let tokens = FileTokens::new(surroundings::tokens(common)?);
+    Ok(OAuth::new(Arc::new(tokens)))
 }
 
 /// This program, run as the supervisor of a server.

@@ -58,12 +58,20 @@ pub(crate) fn workspace(common: &Common) -> Result<PathBuf, CommandError> {
 
 /// The journal's file.
 pub(crate) fn journal(common: &Common) -> Result<PathBuf, CommandError> {
+    state(common).map(|dir| dir.join("journal.db"))
+}
+
+/// The folder of tokens.
+pub(crate) fn tokens(common: &Common) -> Result<PathBuf, CommandError> {
+    state(common).map(|dir| dir.join("oauth"))
+}
+
+fn state(common: &Common) -> Result<PathBuf, CommandError> {
     let dir = match &common.state_dir {
         Some(dir) => Some(current_folder()?.join(dir)),
         None => xdg("XDG_STATE_HOME", ".local/state"),
     };
-    dir.map(|dir| dir.join("journal.db"))
-        .ok_or_else(|| no_home("--state-dir DIR"))
+    dir.ok_or_else(|| no_home("--state-dir DIR"))
 }
 
 /// The folder of weights.

@@ -18,6 +18,7 @@ mod bad_servers;
 mod interrupt;
 mod layers;
 mod limits;
+mod login;
 mod model;
 mod place;
 mod providers;

@@ -1,0 +1,225 @@
+//! Signing in at a server that wants a token: in a browser here, in one elsewhere, and out again.
+
+use std::fs;
+use std::io::{BufRead as _, BufReader, Read as _, Write as _};
+use std::net::TcpStream;
+use std::os::unix::fs::PermissionsExt as _;
+use std::process::{Child, Command, Stdio};
+
+use serde_json::json;
+
+use crate::place::{Place, Ran, fixture, until};
+
+/// The protected server; it ends with this.
+struct Protected {
+    child: Child,
+    port: u16,
+}
+
+impl Protected {
+    fn start() -> Self {
+        let mut child = Command::new("python3")
+            .arg(fixture("protected_server.py"))
+            .stdout(Stdio::piped())
+            .spawn()
+            .unwrap();
+        let mut line = String::new();
+        let out = child.stdout.take().unwrap();
+        BufReader::new(out).read_line(&mut line).unwrap();
+        Self {
+            child,
+            port: line.trim().parse().unwrap(),
+        }
+    }
+
+    /// A place where it is configured as `wiki`.
+    fn place(&self) -> Place {
+        let url = format!("http://127.0.0.1:{}/mcp", self.port);
+        Place::with_servers(&json!({ "wiki": { "url": url }, "files": { "command": "true" } }))
+    }
+}
+
+impl Drop for Protected {
+    fn drop(&mut self) {
+        self.child.kill().unwrap();
+        self.child.wait().unwrap();
+    }
+}
+
+/// What a GET of an address on loopback is answered with.
+fn get(address: &str) -> String {
+    let (host, path) = address
+        .strip_prefix("http://")
+        .and_then(|rest| rest.split_once('/'))
+        .unwrap();
+    let mut stream = TcpStream::connect(host).unwrap();
+    write!(
+        stream,
+        "GET /{path} HTTP/1.1\r\nHost: {host}\r\nConnection: close\r\n\r\n"
+    )
+    .unwrap();
+    let mut answer = String::new();
+    stream.read_to_string(&mut answer).unwrap();
+    answer
+}
+
+/// Where a page leads.
+fn led_to(page: &str) -> String {
+    let answer = get(page);
+    let line = answer
+        .lines()
+        .find_map(|line| line.strip_prefix("Location: "));
+    line.unwrap_or_else(|| panic!("{answer}")).to_owned()
+}
+
+/// `outrigger login` while it waits, and the page that it shows.
+fn waiting(place: &Place, words: &[&str]) -> (Child, String) {
+    let mut child = place
+        .command(words)
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .unwrap();
+    let mut err = BufReader::new(child.stderr.take().unwrap());
+    let mut page = String::new();
+    while !page.starts_with("  http") {
+        page.clear();
+        assert_ne!(err.read_line(&mut page).unwrap(), 0, "no page was shown");
+    }
+    child.stderr = Some(err.into_inner());
+    (child, page.trim().to_owned())
+}
+
+#[test]
+fn without_a_token_nobody_is_sent_anywhere() {
+    let server = Protected::start();
+    let place = server.place();
+    let ran = place.run(&["tools", "wiki"]);
+    assert_eq!(ran.code, 4, "{ran:#?}");
+    let said = ran.out + &ran.err;
+    assert!(
+        said.contains("sign in with `outrigger login wiki`"),
+        "{said}"
+    );
+    let shown = place.run(&["doctor"]);
+    assert!(shown.out.contains("outrigger login wiki"), "{shown:#?}");
+    assert!(!place.root.join("state/outrigger/oauth").exists());
+}
+
+#[test]
+fn the_address_is_pasted_and_the_token_is_kept() {
+    let server = Protected::start();
+    let place = server.place();
+    let (mut login, page) = waiting(&place, &["login", "wiki", "--no-browser"]);
+    assert!(
+        page.contains("code_challenge_method=S256") && page.contains("scope=read"),
+        "{page}"
+    );
+    let back = led_to(&page);
+    writeln!(login.stdin.take().unwrap(), "{back}").unwrap();
+    let ran = Ran::of(login);
+    assert_eq!((ran.code, ran.out.as_str()), (0, ""), "{ran:#?}");
+    assert!(
+        ran.err.contains("signed in to `wiki` at http://127.0.0.1:"),
+        "{ran:#?}"
+    );
+    let called = place.run(&["call", "wiki", "echo", "--allow", "*"]);
+    assert_eq!(
+        (called.code, called.out.trim()),
+        (0, "heard"),
+        "{called:#?}"
+    );
+    let folder = place.root.join("state/outrigger/oauth");
+    assert_eq!(
+        fs::metadata(&folder).unwrap().permissions().mode() & 0o777,
+        0o700
+    );
+    let grant = fs::read_dir(&folder)
+        .unwrap()
+        .map(|entry| fs::read_to_string(entry.unwrap().path()).unwrap())
+        .find(|text| text.contains("access-"))
+        .unwrap();
+    let journal = fs::read(place.journal()).unwrap();
+    let journal = String::from_utf8_lossy(&journal);
+    assert!(
+        !journal.contains("access-") && !journal.contains("refresh-"),
+        "{grant}"
+    );
+    let out = place.run(&["logout", "wiki"]);
+    assert_eq!(
+        (out.code, out.err.trim()),
+        (0, "`wiki`: signed out; the token was revoked")
+    );
+    let again = place.run(&["logout", "wiki"]);
+    assert_eq!(again.err.trim(), "`wiki`: nobody was signed in");
+    assert_eq!(place.run(&["tools", "wiki"]).code, 4);
+}
+
+#[test]
+fn the_browser_here_is_opened_and_leads_back_by_itself() {
+    let server = Protected::start();
+    let place = server.place();
+    let opened = place.root.join("opened");
+    let script = format!(
+        "#!/bin/sh\nprintf %s \"$1\" > {0}.new\nmv {0}.new {0}\n",
+        opened.display()
+    );
+    let program = place.write("bin/xdg-open", script);
+    fs::set_permissions(&program, fs::Permissions::from_mode(0o755)).unwrap();
+    let path = format!("{}:/usr/bin:/bin", place.root.join("bin").display());
+    let login = place
+        .command(&["login", "wiki"])
+        .env("PATH", path)
+        .stdin(Stdio::null())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .unwrap();
+    until("a browser is opened", || opened.exists());
+    let back = led_to(&fs::read_to_string(&opened).unwrap());
+    let forged = back.replace("state=", "state=x");
+    assert!(get(&forged).starts_with("HTTP/1.1 404"));
+    assert!(get(&back).contains("Go back to the terminal"));
+    let ran = Ran::of(login);
+    assert_eq!(ran.code, 0, "{ran:#?}");
+    assert_eq!(place.run(&["tools", "wiki"]).code, 0);
+}
+
+#[test]
+fn an_answer_of_another_visit_is_refused() {
+    let server = Protected::start();
+    let place = server.place();
+    let (mut login, page) = waiting(&place, &["login", "wiki", "--no-browser"]);
+    let back = led_to(&page).replace("state=", "state=x");
+    writeln!(login.stdin.take().unwrap(), "{back}").unwrap();
+    let ran = Ran::of(login);
+    assert_eq!(ran.code, 1, "{ran:#?}");
+    assert!(
+        ran.err.contains("another `state` than was sent"),
+        "{ran:#?}"
+    );
+}
+
+#[test]
+fn an_interrupt_ends_the_waiting() {
+    let server = Protected::start();
+    let place = server.place();
+    let (login, _) = waiting(&place, &["login", "wiki", "--no-browser"]);
+    let pid = login.id().to_string();
+    Command::new("kill").args(["-INT", &pid]).status().unwrap();
+    assert_eq!(Ran::of(login).code, 130);
+}
+
+#[test]
+fn what_cannot_be_signed_in_at_is_said() {
+    let server = Protected::start();
+    let place = server.place();
+    let ran = place.run(&["login", "files"]);
+    insta::assert_snapshot!(format!("{} {}", ran.code, ran.err), @"");
+    let ran = place.run(&["login", "wikki"]);
+    insta::assert_snapshot!(format!("{} {}", ran.code, ran.err), @"");
+    drop(server);
+    let ran = place.run(&["login", "wiki", "--no-browser"]);
+    insta::assert_snapshot!(place.tidy(&format!("{} {}", ran.code, ran.err)), @"");
+}
