@@ -160,9 +160,20 @@ mod tests {
             "properties": {"start": {"type": "string", "format": "date"}, "end": {"type": "string"}},
             "required": ["end"],
         });
+        let narrowed = narrowed(&schema);
+        let order: Vec<_> = narrowed["properties"].as_object().unwrap().keys().collect();
+        assert_eq!(order, ["end", "start"]);
         assert_eq!(
-            narrowed(&schema).to_string(),
-            r#"{"type":"object","properties":{"end":{"type":"string","maxLength":2000},"start":{"type":"string","format":"date"}},"required":["end"],"additionalProperties":false}"#
+            narrowed,
+            json!({
+                "type": "object",
+                "properties": {
+                    "end": {"type": "string", "maxLength": 2000},
+                    "start": {"type": "string", "format": "date"},
+                },
+                "required": ["end"],
+                "additionalProperties": false,
+            })
         );
     }
 

@@ -1,3 +1,5 @@
+//! The cuts: whatever the pieces in which bytes come, the frames are the same.
+
 use proptest::prelude::*;
 
 use super::*;

@@ -216,10 +216,16 @@ fn what_cannot_be_signed_in_at_is_said() {
     let server = Protected::start();
     let place = server.place();
     let ran = place.run(&["login", "files"]);
-    insta::assert_snapshot!(format!("{} {}", ran.code, ran.err), @"");
+    insta::assert_snapshot!(format!("{} {}", ran.code, ran.err), @r"
+    2 error: the server `files` is not reached over HTTP, and nobody signs in to it
+    hint: what it needs to know goes into its `env`
+    ");
     let ran = place.run(&["login", "wikki"]);
-    insta::assert_snapshot!(format!("{} {}", ran.code, ran.err), @"");
+    insta::assert_snapshot!(format!("{} {}", ran.code, ran.err), @r"
+    2 error: there is no server `wikki`
+    hint: configured are `files`, `time`, `wiki`, `workspace`
+    ");
     drop(server);
     let ran = place.run(&["login", "wiki", "--no-browser"]);
-    insta::assert_snapshot!(place.tidy(&format!("{} {}", ran.code, ran.err)), @"");
+    insta::assert_snapshot!(place.tidy(&format!("{} {}", ran.code, ran.err)), @"4 error: signing in to `wiki` failed: cannot reach http://127.0.0.1:PORT: Connection refused (os error 111)");
 }
