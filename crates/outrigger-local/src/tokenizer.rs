@@ -2,7 +2,7 @@
 //!
 //! Byte-level BPE only, which is what all known models here use. Control tokens (`<|im_end|>` and
 //! the like) are recognised in the frame of a conversation and never in what people or tools wrote:
-//! [`quote`] marks such text, and [`Vocabulary::encode`] takes the mark out again.
+//! Quoting marks such text, and [`Vocabulary::encode`] takes the mark out again.
 
 use std::collections::HashMap;
 
@@ -111,7 +111,7 @@ impl Vocabulary {
         })
     }
 
-    /// Encodes a rendered conversation. Control tokens count unless [`quote`] marked them.
+    /// Encodes a rendered conversation. Control tokens count unless they were marked as quoted.
     pub(crate) fn encode(&self, text: &str) -> Result<Vec<u32>, EncodeError> {
         let mut ids = Vec::with_capacity(text.len() / 3);
         let mut done = 0;
