@@ -6,8 +6,7 @@ use outrigger_host::catalog::CatalogTool;
 use outrigger_host::toolset::Toolset;
 use outrigger_model::ToolDeclaration;
 
-const SYSTEM: &str = "Answer the user's question. Use the tools for anything you cannot know for certain, such as \
-today's date or the content of files. When a tool's outcome is unknown or a call was refused, say so plainly.";
+const SYSTEM: &str = "Answer the user's question, with the tools where they help.";
 
 /// Why a server is missing is for the person; the model needs the fact, and no words of the server.
 pub(super) fn system(toolset: &Toolset) -> String {

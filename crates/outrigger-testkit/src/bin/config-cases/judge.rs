@@ -190,7 +190,7 @@ fn how_it_started(
 ) {
     for word in &server.argv_has {
         let word = stage.meant(word);
-        if !started.argv.contains(&word) {
+        if !started.argv.iter().any(|got| stage.tells(got, &word)) {
             faults.push(format!(
                 "`{name}` was not given `{word}`: {:?}",
                 started.argv
@@ -198,7 +198,8 @@ fn how_it_started(
         }
     }
     for (key, value) in &server.env_has {
-        if started.env.get(key) != Some(value) {
+        let got = started.env.get(key);
+        if !got.is_some_and(|got| stage.tells(got, value)) {
             faults.push(format!(
                 "`{name}` has {key}={:?}, not `{value}`",
                 started.env.get(key)

@@ -24,10 +24,19 @@ pub(crate) struct Stage {
     /// The configuration, wherever it is.
     pub(crate) file: PathBuf,
     written: Vec<u8>,
+    /// Values of the case's own variables.
+    values: Vec<String>,
     _folder: TempDir,
 }
 
 impl Stage {
+    /// Whether `got` is how the program tells `given`: as it is, or hidden where a variable that
+    /// looks like a secret is in it.
+    pub(crate) fn tells(&self, got: &str, given: &str) -> bool {
+        let secret = |value: &String| value.len() >= 6 && given.contains(value.as_str());
+        got == given || got == "[redacted]" && self.values.iter().any(secret)
+    }
+
     #[allow(
         clippy::disallowed_methods,
         reason = "the program is found, and finds servers, by the path of this one"
@@ -70,6 +79,7 @@ impl Stage {
             env,
             file,
             written: text.into_bytes(),
+            values: case.env.values().cloned().collect(),
             _folder: folder,
         })
     }
