@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 use crate::steps::{built, root, run, test_words};
 
 /// How many of the cases that any client can be judged on must pass. It only ever rises.
-const FLOOR: usize = 96;
+const FLOOR: usize = 99;
 
 pub(crate) fn all() -> Result<(), String> {
     let shared = folder()?;
