@@ -28,10 +28,9 @@ pub struct MissingServer {
 impl Toolset {
     pub(crate) fn new(
         revision: u64,
-        mut tools: Vec<Arc<CatalogTool>>,
+        tools: Vec<Arc<CatalogTool>>,
         missing: Vec<MissingServer>,
     ) -> Self {
-        tools.sort_by(|a, b| a.name.cmp(&b.name));
         let by_name = tools
             .iter()
             .enumerate()
@@ -50,7 +49,8 @@ impl Toolset {
         self.revision
     }
 
-    /// The tools, sorted by name.
+    /// The tools, by server, and within a server in its own order: authors put first what is meant
+    /// to be found first.
     pub fn tools(&self) -> &[Arc<CatalogTool>] {
         &self.tools
     }
