@@ -113,7 +113,7 @@ fn qwen3_small() -> KnownModel {
         bytes: 639_446_688,
         licence: "Apache-2.0".into(),
         sha256: "9465e63a22add5354d9bb4b99e90117043c7124007664907259bd16d043bb031".into(),
-        sha256_from: "published: the LFS id of the file in the repository of its makers".into(),
+        sha256_from: "as other projects pin this file; not computed here".into(),
         context_tokens: 40_960,
         sources: vec![Source::Hub(HubFile {
             repository: "Qwen/Qwen3-0.6B-GGUF".into(),
@@ -130,8 +130,7 @@ fn qwen3_large() -> KnownModel {
         bytes: 2_497_281_120,
         licence: "Apache-2.0".into(),
         sha256: "3605803b982cb64aead44f6c1b2ae36e3acdb41d8e46c8a94c6533bc4c67e597".into(),
-        sha256_from:
-            "published: the LFS id of the file in the repository of those who quantised it".into(),
+        sha256_from: "as other projects pin this file; not computed here".into(),
         context_tokens: 262_144,
         sources: vec![Source::Hub(HubFile {
             repository: "unsloth/Qwen3-4B-Instruct-2507-GGUF".into(),

@@ -1,7 +1,7 @@
 //! The providers that have a name of their own, as data.
 //!
 //! Default models are what the provider recommends for general work at the time of writing, by an
-//! alias that the provider keeps current where there is one. Checked October 2026.
+//! alias that the provider keeps current where there is one. To be checked before each release.
 
 use super::ProviderKind;
 
