@@ -142,7 +142,7 @@ fn an_undefined_variable_sets_its_server_aside() {
     let ran = place.run(&["tools", "needy"]);
     assert_eq!(ran.code, 4, "{ran:#?}");
     insta::assert_snapshot!(place.tidy(&ran.out), @"
-    needy set aside (config): /project/.mcp.json:1:180: `mcpServers.needy.args[0]` uses `${NO_SUCH}`, and no variable `NO_SUCH` is set
+    needy set aside (config): /project/.mcp.json:13:9: `mcpServers.needy.args[0]` uses `${NO_SUCH}`, and no variable `NO_SUCH` is set
       hint: set `NO_SUCH` in the environment, or write `${NO_SUCH:-…}` with a default
     0 tools in all, ~0 tokens per request
     ");

@@ -51,9 +51,10 @@ impl Place {
     }
 
     pub(crate) fn servers(&self, servers: &Value) {
+        // On lines of their own: a position in it must not depend on how long a path here is.
         self.write(
             "project/.mcp.json",
-            json!({ "mcpServers": servers }).to_string(),
+            format!("{:#}", json!({ "mcpServers": servers })),
         );
     }
 
