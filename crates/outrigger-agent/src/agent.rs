@@ -6,6 +6,7 @@
 
 mod calls;
 mod prompt;
+mod repeats;
 mod turn;
 
 use std::sync::Arc;
@@ -16,6 +17,8 @@ use outrigger_host::toolset::Toolset;
 use outrigger_journal::{Event, Run, RunStatus, Tokens};
 use outrigger_model::{Message, Model, ModelError, ToolDeclaration, Usage};
 use tokio_util::sync::CancellationToken;
+
+use self::repeats::{Repeats, STUCK_TURNS};
 
 /// How far one question may go.
 #[derive(Debug, Clone, Copy)]
@@ -137,6 +140,7 @@ struct Progress<'a> {
     text: String,
     calls: CallCounts,
     usage: Usage,
+    repeats: Repeats,
     declared: Option<(u64, Arc<[ToolDeclaration]>)>,
 }
 
@@ -150,6 +154,7 @@ impl<'a> Progress<'a> {
             text: String::new(),
             calls: CallCounts::default(),
             usage: Usage::default(),
+            repeats: Repeats::default(),
             declared: None,
         }
     }
@@ -194,6 +199,13 @@ impl<'a> Progress<'a> {
             ));
         }
         self.time_left().is_zero().then(|| self.out_of_time())
+    }
+
+    /// What a model that repeats its failures is ended with.
+    fn stuck(tool: &str) -> String {
+        format!(
+            "the model was stuck: `{tool}` failed again, with the same arguments, {STUCK_TURNS} turns in a row"
+        )
     }
 
     fn out_of_time(&self) -> String {

@@ -1,7 +1,6 @@
 //! A small language model in the process, behind the same trait as every provider.
 
 mod answer_text;
-pub mod cpu;
 mod engine;
 mod envelope;
 mod gguf;

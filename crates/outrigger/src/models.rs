@@ -123,7 +123,14 @@ fn configured(name: &str, settings: &ProviderSettings) -> Result<ConfiguredProvi
         None => known.map_or(ProviderKind::OpenAiChat, |provider| provider.kind),
     };
     let url = settings.base_url.as_ref().map(|url| url.value.clone());
+    let elsewhere = || {
+        surroundings::set(known?.base_url_variable)?
+            .trim()
+            .parse()
+            .ok()
+    };
     let url = url
+        .or_else(elsewhere)
         .or_else(|| known.and_then(|provider| provider.base_url.parse().ok()))
         .ok_or_else(|| {
             CommandError::usage(format!("the model provider `{name}` has no `base_url`")).hint(

@@ -58,11 +58,15 @@ impl Agent {
         if turn.calls.is_empty() {
             return TurnEnd::Stop(ending(&stop));
         }
-        let (results, end) = self
+        let (mut results, end) = self
             .make_calls(&toolset, &turn.calls, progress, cancel)
             .await;
+        let stuck = progress.repeats.turn(&turn.calls, &mut results);
         conversation.messages.push(Message::ToolResults { results });
-        end
+        match (end, stuck) {
+            (TurnEnd::GoOn, Some(tool)) => TurnEnd::Stop(Ending::Limited(Progress::stuck(&tool))),
+            (end, _) => end,
+        }
     }
 
     async fn stream(

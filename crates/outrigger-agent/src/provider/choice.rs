@@ -238,12 +238,10 @@ pub async fn choose(
     }
     for provider in known_providers() {
         if available.key(provider).is_some() {
-            return available.known(provider, None).await;
+            return available.named(provider.name, None).await;
         }
     }
-    if let Some(ollama) = known("ollama")
-        && let Ok(choice) = available.known(ollama, None).await
-    {
+    if let Ok(choice) = available.named("ollama", None).await {
         return Ok(choice);
     }
     if available.local {

@@ -313,6 +313,34 @@ async fn every_limit_ends_with_its_own_words() {
 }
 
 #[tokio::test]
+async fn a_model_that_repeats_its_failure_is_told_and_then_ended() {
+    let bad = || wants(&[(DAYS, r#"{"end":"some day"}"#)]);
+    let stage = Stage::new(vec![bad(), bad(), bad(), bad(), bad()]).await;
+    let (answer, conversation) = stage.ask(WIDE).await;
+    let Ending::Limited(limit) = &answer.ending else {
+        panic!("{:?}", answer.ending)
+    };
+    assert_eq!(
+        limit,
+        "the model was stuck: `mcp__time__days_between` failed again, with the same arguments, 3 turns in a row"
+    );
+    assert_eq!((answer.turns, answer.calls.proposed), (4, 4));
+    let told: Vec<_> = conversation
+        .messages
+        .iter()
+        .filter_map(|message| match message {
+            Message::ToolResults { results } => Some(results[0].content.len()),
+            _ => None,
+        })
+        .collect();
+    assert_eq!(
+        told,
+        [1, 2, 2, 2],
+        "from the second time on the model is told"
+    );
+}
+
+#[tokio::test]
 async fn a_silent_model_ends_at_the_time_limit() {
     let stage = Stage::new(vec![]).await;
     let (answer, _) = stage
