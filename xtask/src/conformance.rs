@@ -35,8 +35,12 @@ pub(crate) fn all() -> Result<(), String> {
         let is_ok = |name: &&String| said.contains(&format!("\n✓ {name}: "));
         let passed = required.iter().filter(is_ok).count();
         eprintln!("{revision}: {passed} of {count} scenarios pass");
+        let mark = |name: &String| if is_ok(&name) { '✓' } else { '✗' };
         for name in &required {
-            eprintln!("  {} {name}", if is_ok(&name) { '✓' } else { '✗' });
+            eprintln!("  {} {name}", mark(name));
+        }
+        for name in &optional(&folder, revision)? {
+            eprintln!("  {} {name} (optional)", mark(name));
         }
         if passed < count {
             let kept = folder.join(format!("{revision}.txt"));
@@ -54,14 +58,31 @@ pub(crate) fn all() -> Result<(), String> {
     Err(bad.join("\n"))
 }
 
-/// The scenarios that a revision requires of a client, as the suite itself lists them.
-fn required(folder: &Path, revision: &str) -> Result<Vec<String>, String> {
+/// What the suite itself says about a revision.
+fn requirements(folder: &Path, revision: &str) -> Result<String, String> {
     let list = folder
         .join("node_modules/@modelcontextprotocol/conformance/requirements")
         .join(format!("{revision}.yaml"));
-    let text = fs::read_to_string(&list)
-        .map_err(|error| format!("`{}` cannot be read: {error}", list.display()))?;
-    Ok(text
+    fs::read_to_string(&list)
+        .map_err(|error| format!("`{}` cannot be read: {error}", list.display()))
+}
+
+/// The scenarios for clients that are run and not required: extensions, and later additions.
+fn optional(folder: &Path, revision: &str) -> Result<Vec<String>, String> {
+    let text = requirements(folder, revision)?;
+    let lines: Vec<&str> = text.lines().collect();
+    let of_clients = lines
+        .windows(2)
+        .filter(|pair| pair[1].trim() == "leg: client");
+    Ok(of_clients
+        .filter_map(|pair| pair[0].trim().strip_prefix("- scenario: "))
+        .map(str::to_owned)
+        .collect())
+}
+
+/// The scenarios that a revision requires of a client.
+fn required(folder: &Path, revision: &str) -> Result<Vec<String>, String> {
+    Ok(requirements(folder, revision)?
         .lines()
         .skip_while(|line| *line != "client:")
         .skip(1)

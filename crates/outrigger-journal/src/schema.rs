@@ -169,6 +169,7 @@ fn migrate(
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::event::{OutcomeKind, RunStatus};
 
     const NEXT: &[&str] = &[MIGRATIONS[0], "ALTER TABLE events ADD COLUMN hash BLOB"];
 
@@ -215,6 +216,20 @@ mod tests {
                 row.get::<_, i64>(0)
             })
             .unwrap_err();
+    }
+
+    /// A word that the program can write and the file refuses would lose the end of a call.
+    #[test]
+    fn every_word_of_an_end_fits_the_constraints() {
+        let words = |all: Vec<&str>| {
+            let quoted: Vec<_> = all.iter().map(|word| format!("'{word}'")).collect();
+            format!("IN ({})", quoted.join(", "))
+        };
+        let statuses = words(RunStatus::ALL.iter().map(|word| word.as_str()).collect());
+        let outcomes = words(OutcomeKind::ALL.iter().map(|word| word.as_str()).collect());
+        for constraint in [statuses, outcomes] {
+            assert!(MIGRATIONS[0].contains(&constraint), "{constraint}");
+        }
     }
 
     #[test]
