@@ -5,7 +5,7 @@
 //! Nothing becomes empty because a variable is not set. No secret is in a Debug form or in what is
 //! shown. Reads only the files it names; the environment and all folders are passed in.
 //!
-//! Leaves out: deciding about calls (policy), whether a project is trusted, building models.
+//! Leaves out: deciding about calls (policy), asking whether a project is trusted, building models.
 
 mod discover;
 mod environment;
@@ -19,6 +19,7 @@ mod origin;
 mod parse;
 mod policy;
 mod problem;
+mod project;
 mod report;
 mod run;
 mod secret;
@@ -40,6 +41,7 @@ pub use origin::{Layer, Origin, Setting};
 pub use parse::Format;
 pub use policy::{Decision, PolicyRule, PolicyTable};
 pub use problem::{ConfigProblem, Excerpt, Severity};
+pub use project::{Brought, Project, ProjectStanding, Trust};
 pub use run::{BuiltinSettings, RunLimits};
 pub use server::{EntryState, ServerEntry, ServerSettings, Shadowed};
 pub use surroundings::Surroundings;
@@ -64,6 +66,8 @@ pub struct Config {
     pub problems: Vec<ConfigProblem>,
     /// The files that were looked for, from the farthest to the nearest.
     pub files: Vec<LoadedFile>,
+    /// What came with the workspace; `None` when it has no files.
+    pub project: Option<Project>,
     pub(crate) secrets: secret::Secrets,
 }
 

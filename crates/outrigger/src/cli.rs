@@ -44,6 +44,10 @@ pub(crate) struct Common {
     /// Where the journal and tokens are kept [default: the XDG state folder]
     #[arg(long, global = true, value_name = "DIR", help_heading = "Everywhere")]
     pub(crate) state_dir: Option<PathBuf>,
+    /// Trust the configuration that comes with the workspace, for this run: its servers are started,
+    /// and its rules may open something
+    #[arg(long, global = true, help_heading = "Everywhere")]
+    pub(crate) trust_project: bool,
     /// When to use colours
     #[arg(
         long,
@@ -83,6 +87,8 @@ pub(crate) enum Command {
     Call(CallArgs),
     /// Show the configuration in force
     Config(ConfigArgs),
+    /// Show what this folder's own configuration brings, and trust it or not
+    Trust(TrustArgs),
     /// Sign in at a server that wants a token (OAuth 2.1)
     Login(LoginArgs),
     /// Forget the token of a server
@@ -170,6 +176,31 @@ pub(crate) enum ConfigCommand {
         /// As JSON
         #[arg(long)]
         json: bool,
+    },
+}
+
+#[derive(Debug, Args)]
+#[command(args_conflicts_with_subcommands = true)]
+pub(crate) struct TrustArgs {
+    #[command(subcommand)]
+    pub(crate) command: Option<TrustCommand>,
+    /// Trust it without a question
+    #[arg(long)]
+    pub(crate) yes: bool,
+}
+
+#[derive(Debug, Subcommand)]
+pub(crate) enum TrustCommand {
+    /// The folders that are trusted
+    List {
+        /// As JSON
+        #[arg(long)]
+        json: bool,
+    },
+    /// Take it back
+    Revoke {
+        /// The folder [default: the workspace]
+        folder: Option<PathBuf>,
     },
 }
 

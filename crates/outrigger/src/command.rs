@@ -12,3 +12,4 @@ pub(crate) mod model;
 pub(crate) mod runs;
 pub(crate) mod server;
 pub(crate) mod tools;
+pub(crate) mod trust;

@@ -9,7 +9,7 @@ use std::time::Duration;
 
 use outrigger_connect::{Connector, FileTokens, OAuth};
 use outrigger_host::approve::{Approver, NobodyThere};
-use outrigger_host::config::{Config, EntryState, Severity};
+use outrigger_host::config::{Config, EntryState, Severity, Trust};
 use outrigger_host::policy::Policy;
 use outrigger_host::{Host, Parts};
 use outrigger_journal::{Event, Journal, Observer, Run, RunOptions};
@@ -19,6 +19,7 @@ use crate::builtin;
 use crate::cli::Common;
 use crate::error::{CommandError, Exit};
 use crate::screen::{Label, Screen};
+use crate::trust::{self, Said, TrustStore};
 use crate::{models, surroundings, visible};
 
 /// The hidden subcommand that stands between this program and each server it starts.
@@ -31,9 +32,10 @@ pub(crate) const PATIENCE: Duration = Duration::from_secs(20);
 const RENEWAL: Duration = Duration::from_secs(10);
 
 /// Reads the configuration. Broken files and broken policy end the command: what they would have
-/// forbidden is not known. A broken server is only set aside.
+/// forbidden is not known. A broken server is only set aside, and so is one that comes with a folder
+/// that nobody trusts.
 pub(crate) fn configuration(common: &Common, screen: Screen) -> Result<Config, CommandError> {
-    let config = outrigger_host::config::load(&surroundings::of_configuration(common)?);
+    let config = trusted(common, screen)?;
     for problem in &config.problems {
         match problem.severity {
             Severity::Warning => screen.say(visible::lines(problem.render().trim_end())),
@@ -45,6 +47,41 @@ pub(crate) fn configuration(common: &Common, screen: Screen) -> Result<Config, C
         return Err(error.hint("`outrigger doctor` looks at the rest"));
     }
     Ok(config)
+}
+
+/// The configuration after the person was asked about the folder's own, where there is one to ask.
+pub(crate) fn trusted(common: &Common, screen: Screen) -> Result<Config, CommandError> {
+    let mut around = surroundings::of_configuration(common)?;
+    let config = outrigger_host::config::load(&around);
+    let Some(project) = config
+        .project
+        .as_ref()
+        .filter(|project| project.needs_trust())
+    else {
+        return Ok(config);
+    };
+    if !screen.can_ask() {
+        screen.say(format_args!(
+            "{} this folder is not trusted, so what its files bring is not used: {}",
+            screen.talk(Label::Warn, "note:"),
+            trust::names(project)
+        ));
+        screen.say(format_args!(
+            "{} `outrigger trust` shows it and asks; `--trust-project` trusts it for one run",
+            screen.talk(Label::Good, "hint:")
+        ));
+        return Ok(config);
+    }
+    // What was asked about is what is trusted, also when the file has changed meanwhile.
+    around.trust = match trust::ask(project, screen) {
+        Said::No => return Ok(config),
+        Said::ThisRun => Trust::Content(project.digest.clone()),
+        Said::Always => {
+            TrustStore::of(common)?.trust(project)?;
+            Trust::Content(project.digest.clone())
+        }
+    };
+    Ok(outrigger_host::config::load(&around))
 }
 
 /// Keeps one configured server, built-in or not; the others are not started.

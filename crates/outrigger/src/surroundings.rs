@@ -8,21 +8,30 @@
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
-use outrigger_host::config::Surroundings;
+use outrigger_host::config::{Surroundings, Trust};
 
 use crate::cli::Common;
 use crate::error::CommandError;
+use crate::trust::TrustStore;
 
 /// Where configuration may be, and the values it may use.
 pub(crate) fn of_configuration(common: &Common) -> Result<Surroundings, CommandError> {
     let here = current_folder()?;
+    let workspace = workspace(common)?;
+    // Without a home nothing was ever said about trust.
+    let trust = if common.trust_project {
+        Trust::ThisRun
+    } else {
+        TrustStore::of(common).map_or(Trust::Unsaid, |store| store.about(&workspace))
+    };
     Ok(Surroundings {
-        workspace: workspace(common)?,
+        workspace,
         user_dir: xdg("XDG_CONFIG_HOME", ".config"),
         managed_dir: Some(managed()),
         home: home(),
         env: environment(),
         explicit: common.config.iter().map(|file| here.join(file)).collect(),
+        trust,
     })
 }
 
@@ -59,6 +68,17 @@ pub(crate) fn workspace(common: &Common) -> Result<PathBuf, CommandError> {
 /// The journal's file.
 pub(crate) fn journal(common: &Common) -> Result<PathBuf, CommandError> {
     state(common).map(|dir| dir.join("journal.db"))
+}
+
+/// The folder of what was said about projects.
+pub(crate) fn trust(common: &Common) -> Result<PathBuf, CommandError> {
+    state(common).map(|dir| dir.join("trust"))
+}
+
+/// A path as typed, made absolute; without links where it exists.
+pub(crate) fn absolute(path: &Path) -> Result<PathBuf, CommandError> {
+    let path = current_folder()?.join(path);
+    Ok(std::fs::canonicalize(&path).unwrap_or(path))
 }
 
 /// The folder of tokens.

@@ -7,14 +7,15 @@ use outrigger_connect::ServerName;
 use super::lower::{self, Dialect, RawServer, Tables};
 use super::merge;
 use super::model::ModelSettings;
-use super::origin::Layer;
+use super::origin::{Layer, Origin};
 use super::parse::{self, Duplicate, Format, SyntaxError};
-use super::policy::PolicyTable;
+use super::policy::{Decision, PolicyTable};
 use super::problem::{ConfigProblem, Severity};
+use super::project::{self, Brought, Project, ProjectStanding};
 use super::report::Report;
 use super::run::{BuiltinSettings, RunLimits};
 use super::secret::Secrets;
-use super::server::{ServerEntry, Shadowed};
+use super::server::{EntryState, ServerEntry, Shadowed};
 use super::source::Source;
 use super::surroundings::Surroundings;
 use super::{Config, FileState, LoadedFile, discover, environment};
@@ -24,8 +25,13 @@ pub fn load(around: &Surroundings) -> Config {
     let mut files = Vec::new();
     let mut problems = Vec::new();
     let mut read = Vec::new();
-    for (layer, path) in discover::files(around) {
-        let (file, tables) = load_file(layer, &path, &mut problems);
+    let mut sources: Vec<_> = discover::files(around)
+        .into_iter()
+        .map(|(layer, path)| (layer, Source::read(layer, &path), path))
+        .collect();
+    let project = project(around, &mut sources);
+    for (layer, source, path) in sources {
+        let (file, tables) = load_file(layer, &path, source, &mut problems);
         files.push(file);
         read.extend(tables);
     }
@@ -38,6 +44,7 @@ pub fn load(around: &Surroundings) -> Config {
         builtin: BuiltinSettings::default(),
         problems,
         files,
+        project,
         secrets: Secrets::default(),
     };
     for (name, value) in around
@@ -52,6 +59,7 @@ pub fn load(around: &Surroundings) -> Config {
     }
     tables(&mut config, around, &read);
     servers(&mut config, around, read);
+    brought(&mut config);
     config
         .problems
         .sort_by(|a, b| (&a.file, a.line, a.column).cmp(&(&b.file, b.line, b.column)));
@@ -61,9 +69,85 @@ pub fn load(around: &Surroundings) -> Config {
 /// A file that was read, and its tables.
 type Read = (Source, Tables);
 
+/// A file as it was found.
+type Found = (
+    Layer,
+    Result<Option<Source>, Box<ConfigProblem>>,
+    std::path::PathBuf,
+);
+
+/// Finds out whether the project is trusted. The layer of its files says so from here on; what is
+/// judged is the text that is used, since the file may change at any time.
+fn project(around: &Surroundings, sources: &mut [Found]) -> Option<Project> {
+    let of_project = sources
+        .iter()
+        .filter_map(|(layer, source, _)| match source {
+            Ok(Some(source)) if *layer == Layer::Project => Some(source),
+            _ => None,
+        });
+    let of_project: Vec<&Source> = of_project.collect();
+    let (digest, standing) = project::standing(&of_project, &around.trust)?;
+    let files = of_project
+        .iter()
+        .map(|source| source.path.clone())
+        .collect();
+    if standing == ProjectStanding::Trusted {
+        for (layer, source, _) in sources.iter_mut() {
+            if *layer == Layer::Project {
+                *layer = Layer::TrustedProject;
+                if let Ok(Some(source)) = source {
+                    source.layer = Layer::TrustedProject;
+                }
+            }
+        }
+    }
+    Some(Project {
+        folder: around.workspace.as_path().into(),
+        files,
+        digest,
+        standing,
+        brings: Vec::new(),
+    })
+}
+
+/// Lists what the project brings that needs trust.
+fn brought(config: &mut Config) {
+    let Some(project) = &mut config.project else {
+        return;
+    };
+    let is_its = |origin: &Origin| matches!(origin.layer, Layer::Project | Layer::TrustedProject);
+    let servers = config.servers.values().filter_map(|entry| {
+        let (EntryState::Ready(settings) | EntryState::NeedsTrust(settings)) = &entry.state else {
+            return None;
+        };
+        is_its(&entry.origin).then(|| Brought {
+            kind: "server",
+            name: entry.name.to_string(),
+            what: settings.deed(),
+            origin: entry.origin.clone(),
+        })
+    });
+    let rules = config.policy.rules.iter().filter(|rule| {
+        is_its(&rule.origin)
+            && !rule.broken
+            && (rule.decision == Decision::Allow || rule.read_only == Some(true))
+    });
+    let rules = rules.map(|rule| Brought {
+        kind: "rule",
+        name: rule.tool.clone(),
+        what: match rule.decision {
+            Decision::Allow => "may run without asking".to_owned(),
+            _ => "counts as reading only".to_owned(),
+        },
+        origin: rule.origin.clone(),
+    });
+    project.brings = servers.chain(rules).collect();
+}
+
 fn load_file(
     layer: Layer,
     path: &std::path::Path,
+    source: Result<Option<Source>, Box<ConfigProblem>>,
     problems: &mut Vec<ConfigProblem>,
 ) -> (LoadedFile, Option<Read>) {
     let loaded = |format, state| LoadedFile {
@@ -72,7 +156,7 @@ fn load_file(
         format,
         state,
     };
-    let source = match Source::read(layer, path) {
+    let source = match source {
         Ok(Some(source)) => source,
         Ok(None) => {
             let file = loaded(Format::of(path, ""), FileState::Missing);
@@ -238,7 +322,14 @@ fn servers(config: &mut Config, around: &Surroundings, read: Vec<Read>) {
                 by: origin.clone(),
             });
         }
-        let lowered = lower::server::lower(source, around, &name, &winner);
+        let mut lowered = lower::server::lower(source, around, &name, &winner);
+        if let EntryState::Ready(settings) = lowered.state {
+            lowered.state = if layer.may_loosen() {
+                EntryState::Ready(settings)
+            } else {
+                EntryState::NeedsTrust(settings)
+            };
+        }
         config.problems.append(&mut report.problems);
         config.problems.extend(lowered.warnings);
         config.secrets.extend(lowered.secrets);

@@ -14,6 +14,8 @@ pub enum Layer {
     User,
     /// Files that come with the project, so often with somebody else's checkout.
     Project,
+    /// The same, of a project that the person trusts as it stands.
+    TrustedProject,
     /// `--config FILE`.
     Explicit,
     /// The folder of whoever looks after the machine. Nobody overrides it.
@@ -21,8 +23,8 @@ pub enum Layer {
 }
 
 impl Layer {
-    /// Whether what this layer says may open something that another layer keeps shut. A project
-    /// file comes with a checkout, so it may only tighten.
+    /// Whether what this layer says may start something, or open something that another layer keeps
+    /// shut. A project file comes with a checkout, so it may only tighten until it is trusted.
     pub fn may_loosen(self) -> bool {
         self != Self::Project
     }
@@ -33,6 +35,7 @@ impl Layer {
             Self::Builtin => "builtin",
             Self::User => "user",
             Self::Project => "project",
+            Self::TrustedProject => "trusted project",
             Self::Explicit => "explicit",
             Self::Managed => "managed",
         }

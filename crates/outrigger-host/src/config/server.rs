@@ -23,6 +23,9 @@ pub enum EntryState {
     Ready(Box<ServerSettings>),
     /// `enabled = false`, or `disabled = true`.
     Disabled,
+    /// As meant, but it comes with a project that is not trusted, so it is not started. A farther
+    /// entry of the same name is not used instead.
+    NeedsTrust(Box<ServerSettings>),
     /// Set aside, and why. A farther entry of the same name is not used instead.
     Broken(Vec<ConfigProblem>),
 }
@@ -45,6 +48,46 @@ pub struct ServerSettings {
 }
 
 impl ServerSettings {
+    /// What starting it would do, in one line for a person: the command, or the address, as they are
+    /// written. Secrets are masked.
+    pub(crate) fn deed(&self) -> String {
+        let texts = |value: &serde_json::Value| match value {
+            serde_json::Value::String(text) => vec![text.clone()],
+            serde_json::Value::Array(items) => items
+                .iter()
+                .map(|item| {
+                    item.as_str()
+                        .map_or_else(|| item.to_string(), str::to_owned)
+                })
+                .collect(),
+            other => vec![other.to_string()],
+        };
+        let part = |key: &str| {
+            let of_key =
+                |written: &&WrittenKey| written.path.first().is_some_and(|first| first == key);
+            let written = self.written.iter().filter(of_key);
+            written
+                .flat_map(|written| texts(&written.shown))
+                .collect::<Vec<_>>()
+        };
+        let names = self
+            .written
+            .iter()
+            .filter_map(|written| match &written.path[..] {
+                [table, name] if table == "env" || table == "headers" => Some(name.as_str()),
+                _ => None,
+            });
+        let mut deed: Vec<String> = ["command", "args", "url", "cwd"]
+            .into_iter()
+            .flat_map(part)
+            .collect();
+        let names: Vec<&str> = names.collect();
+        if !names.is_empty() {
+            deed.push(format!("(with {})", names.join(", ")));
+        }
+        deed.join(" ")
+    }
+
     /// Where each key was written, under the name this program has for it. Keys of tables are
     /// joined with a dot (`env.TOKEN`).
     pub fn origins(&self) -> impl Iterator<Item = (String, &Origin)> {

@@ -5,6 +5,8 @@ use std::collections::BTreeMap;
 use std::fmt;
 use std::path::PathBuf;
 
+use super::project::Trust;
+
 /// Where a run stands.
 #[derive(Clone, Default)]
 pub struct Surroundings {
@@ -20,6 +22,8 @@ pub struct Surroundings {
     pub env: BTreeMap<String, String>,
     /// `--config FILE`, in the order given; a later one is nearer.
     pub explicit: Vec<PathBuf>,
+    /// What the person said about the workspace's own files.
+    pub trust: Trust,
 }
 
 // The environment holds secrets: names only.
@@ -32,6 +36,7 @@ impl fmt::Debug for Surroundings {
             .field("home", &self.home)
             .field("env", &self.env.keys().collect::<Vec<_>>())
             .field("explicit", &self.explicit)
+            .field("trust", &self.trust)
             .finish()
     }
 }

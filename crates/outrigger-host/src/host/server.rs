@@ -102,6 +102,7 @@ impl Plan {
         let configured = config.servers.values().map(|entry| {
             let start = match &entry.state {
                 EntryState::Disabled => Start::Disabled,
+                EntryState::NeedsTrust(_) => Start::SetAside(Failure::needs_trust()),
                 EntryState::Broken(problems) => {
                     let error = problems
                         .iter()

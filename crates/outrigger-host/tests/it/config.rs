@@ -10,13 +10,14 @@ mod policy;
 mod properties;
 mod servers;
 mod show;
+mod trust;
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
 use outrigger_connect::{HttpSpec, ServerName, StdioSpec, TransportSpec};
 use outrigger_host::config::{
-    Config, ConfigProblem, EntryState, ServerSettings, Surroundings, load,
+    Config, ConfigProblem, EntryState, ServerSettings, Surroundings, Trust, load,
 };
 
 /// A workspace, a home, a user folder and a managed one, all temporary.
@@ -43,6 +44,7 @@ impl Place {
                 ("HOME".into(), "/home/of/env".into()),
             ]),
             explicit: Vec::new(),
+            trust: Trust::Unsaid,
         };
         Self { root, around }
     }
@@ -79,6 +81,14 @@ impl Place {
         load(&self.around)
     }
 
+    /// As after the person has said that the project is trusted.
+    pub(crate) fn load_trusted(&self) -> Config {
+        load(&Surroundings {
+            trust: Trust::ThisRun,
+            ..self.around.clone()
+        })
+    }
+
     /// Text with the temporary folder taken out.
     pub(crate) fn tidy(&self, text: &str) -> String {
         text.replace(&format!("{}/", self.root.path().display()), "")
@@ -105,7 +115,7 @@ impl Place {
 #[track_caller]
 pub(crate) fn ready<'c>(config: &'c Config, name: &str) -> &'c ServerSettings {
     match state(config, name) {
-        EntryState::Ready(settings) => settings,
+        EntryState::Ready(settings) | EntryState::NeedsTrust(settings) => settings,
         other => panic!("`{name}` is not ready: {other:?}"),
     }
 }
@@ -135,7 +145,7 @@ pub(crate) fn http<'c>(config: &'c Config, name: &str) -> &'c HttpSpec {
 
 pub(crate) fn states(config: &Config) -> String {
     let word = |state: &EntryState| match state {
-        EntryState::Ready(_) => "ready",
+        EntryState::Ready(_) | EntryState::NeedsTrust(_) => "ready",
         EntryState::Disabled => "disabled",
         EntryState::Broken(_) => "broken",
     };

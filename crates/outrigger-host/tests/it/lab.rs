@@ -234,11 +234,14 @@ impl Lab {
         config.builtin.workspace.value = false;
         let server = Server::new();
         for entry in config.servers.values_mut() {
-            let EntryState::Ready(settings) = &mut entry.state else {
-                panic!("{}", place.page())
+            // A folder that nobody trusts starts nothing; its rules are what is looked at here.
+            let mut settings = match &entry.state {
+                EntryState::Ready(settings) | EntryState::NeedsTrust(settings) => settings.clone(),
+                _ => panic!("{}", place.page()),
             };
             settings.spec.transport =
                 TransportSpec::InProcess(InProcessSpec(Arc::new(server.clone())));
+            entry.state = EntryState::Ready(settings);
         }
         let journal = Journal::open(&place.path("state/journal.db")).unwrap();
         let run = if plan.recorded {

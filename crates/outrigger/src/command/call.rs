@@ -167,6 +167,7 @@ fn find<'a>(
 fn unavailable(failure: &outrigger_host::Failure) -> Exit {
     match failure.kind {
         outrigger_host::FailureKind::Config => Exit::Usage,
+        outrigger_host::FailureKind::NeedsTrust => Exit::Refused,
         _ => Exit::Unavailable,
     }
 }

@@ -41,7 +41,7 @@ async fn doctor(
     cancel: &CancellationToken,
 ) -> Result<ExitCode, CommandError> {
     // Broken files are what a doctor is for: they are told below, and the rest is still looked at.
-    let config = outrigger_host::config::load(&surroundings::of_configuration(common)?);
+    let config = session::trusted(common, screen)?;
     let session = Session::look(common, &config).await?;
     let patience = Duration::from_secs(120);
     let session = session.settled(patience, cancel, screen).await?;

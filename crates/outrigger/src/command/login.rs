@@ -94,6 +94,12 @@ pub(super) fn endpoint(
             TransportSpec::Http(http) | TransportSpec::Sse(http) => Ok(http.clone()),
             _ => Err(not_there(server)),
         },
+        Some(EntryState::NeedsTrust(_)) => {
+            let error =
+                format!("the server `{server}` comes with this folder, which is not trusted");
+            Err(CommandError::new(Exit::Refused, error)
+                .hint("`outrigger trust` shows what it brings, and asks"))
+        }
         Some(EntryState::Broken(problems)) => {
             let said = problems.iter().map(ToString::to_string).collect::<Vec<_>>();
             let error = format!("the server `{server}` is set aside: {}", said.join("; "));

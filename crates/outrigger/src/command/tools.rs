@@ -3,7 +3,7 @@
 use std::process::ExitCode;
 
 use outrigger_host::catalog::CatalogTool;
-use outrigger_host::{Failure, Host, ServerState, ServerStatus};
+use outrigger_host::{Failure, FailureKind, Host, ServerState, ServerStatus};
 use serde_json::{Value, json};
 use tokio_util::sync::CancellationToken;
 
@@ -282,7 +282,11 @@ pub(crate) fn state_as_json(server: &ServerStatus) -> Value {
         }
         ServerState::Failed(failure) | ServerState::Backoff(failure) => json!({
             "server": name,
-            "state": if matches!(server.state, ServerState::Failed(_)) { "failed" } else { "backoff" },
+            "state": match (&server.state, failure.kind) {
+                (_, FailureKind::NeedsTrust) => "needs_approval",
+                (ServerState::Failed(_), _) => "failed",
+                _ => "backoff",
+            },
             "stage": failure.stage,
             "error": failure.error,
             "hints": failure.hints,

@@ -107,7 +107,7 @@ fn an_unknown_key_suggests_the_nearest() {
     let ran = place.run(&["tools", "a"]);
     insta::assert_snapshot!(place.tidy(&format!("exit {}\n{}{}", ran.code, ran.out, ran.err)), @"
     exit 4
-    a set aside (config): /project/.mcp.json:1:21: `mcpServers.a.comand` is not a key that is used here; /project/.mcp.json:1:16: `mcpServers.a` has neither `command` nor `url`
+    a set aside (config): /project/.mcp.json:4:7: `mcpServers.a.comand` is not a key that is used here; /project/.mcp.json:3:5: `mcpServers.a` has neither `command` nor `url`
       hint: did you mean `command`?
       hint: a program to start needs `command`, a server on the network needs `url`
     0 tools in all, ~0 tokens per request

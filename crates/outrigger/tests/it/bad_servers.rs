@@ -89,7 +89,7 @@ fn an_address_where_nobody_listens() {
     ");
     insta::assert_snapshot!(seen(&json!({ "url": "127.0.0.1:1/mcp" })), @"
     exit 4
-    FAIL bad set aside (config): /project/.mcp.json:1:29: `mcpServers.bad.url` has no `http://` or `https://` at its beginning
+    FAIL bad set aside (config): /project/.mcp.json:4:14: `mcpServers.bad.url` has no `http://` or `https://` at its beginning
            hint: write `http://` before it
 
     servers: 1 configured, 0 connected
@@ -97,7 +97,7 @@ fn an_address_where_nobody_listens() {
     ");
     insta::assert_snapshot!(seen(&json!({ "url": "ftp://127.0.0.1/mcp" })), @"
     exit 4
-    FAIL bad set aside (config): /project/.mcp.json:1:29: `mcpServers.bad.url` begins with `ftp://`, which is not spoken here
+    FAIL bad set aside (config): /project/.mcp.json:4:14: `mcpServers.bad.url` begins with `ftp://`, which is not spoken here
            hint: it must begin with `http://` or `https://`
 
     servers: 1 configured, 0 connected

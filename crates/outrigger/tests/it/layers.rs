@@ -91,7 +91,7 @@ fn a_broken_nearer_entry_sets_the_server_aside() {
         listed[0]["error"]
             .as_str()
             .unwrap()
-            .contains(".mcp.json:1:"),
+            .contains(".mcp.json:3:"),
         "{listed:#}"
     );
     assert_eq!(

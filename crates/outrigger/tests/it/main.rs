@@ -29,3 +29,4 @@ mod scripted;
 mod secrets;
 mod servers;
 mod terminal;
+mod trust;

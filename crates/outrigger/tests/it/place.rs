@@ -80,8 +80,15 @@ impl Place {
         self.root.join("state/outrigger/journal.db")
     }
 
-    /// The program with these words, ready to be run here.
+    /// The program with these words, ready to be run here. The project is trusted.
     pub(crate) fn command(&self, words: &[&str]) -> Command {
+        let mut command = self.wary(words);
+        command.arg("--trust-project");
+        command
+    }
+
+    /// The same of somebody who has not said that the project is trusted.
+    pub(crate) fn wary(&self, words: &[&str]) -> Command {
         let mut command = Command::new(env!("CARGO_BIN_EXE_outrigger"));
         command.args(words).current_dir(self.project()).env_clear();
         command.env("PATH", std::env::var_os("PATH").unwrap());

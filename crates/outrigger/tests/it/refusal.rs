@@ -1,9 +1,12 @@
 //! What is refused never reaches a server, and the words say who refused it.
 
+use std::process::Stdio;
+
 use outrigger_testkit::provider_server::Turn;
 use serde_json::json;
 
 use crate::model::Model;
+use crate::place::Ran;
 use crate::scripted::lab;
 
 fn asks_for(tool: &str) -> Model {
@@ -96,13 +99,29 @@ fn a_project_file_tightens_and_never_loosens() {
         "project/.outrigger/outrigger.toml",
         "[[policy.rule]]\ntool = 'mcp__lab__*'\ndecision = 'allow'\n[[policy.rule]]\ntool = 'mcp__lab__keep'\ndecision = 'deny'",
     );
-    assert_eq!(place.run(&["call", "lab", "repeat", "text=a"]).code, 3);
-    assert_eq!(place.run(&["call", "lab", "keep", "--allow", "*"]).code, 3);
+    // The server is the person's own; the rules of the folder are not trusted.
+    let servers = std::fs::read_to_string(place.project().join(".mcp.json")).unwrap();
+    place.write("config/outrigger/mcp.json", servers);
+    std::fs::remove_file(place.project().join(".mcp.json")).unwrap();
+    let wary = |words: &[&str]| {
+        let mut command = place.wary(words);
+        command
+            .stdin(Stdio::null())
+            .stdout(Stdio::piped())
+            .stderr(Stdio::piped());
+        Ran::of(command.spawn().unwrap()).code
+    };
+    assert_eq!(wary(&["call", "lab", "repeat", "text=a"]), 3);
+    assert_eq!(wary(&["call", "lab", "keep", "--allow", "*"]), 3);
     assert_eq!(log.of("tools/call").len(), 0);
-    place.user("[[policy.rule]]\ntool = 'mcp__lab__*'\ndecision = 'allow'");
+    // Once it is trusted, it may open something, and a deny is still a deny.
     assert_eq!(place.run(&["call", "lab", "repeat", "text=a"]).code, 0);
-    assert_eq!(place.run(&["call", "lab", "keep"]).code, 3);
+    assert_eq!(place.run(&["call", "lab", "keep", "--allow", "*"]).code, 3);
     assert_eq!(log.of("tools/call").len(), 1);
+    place.user("[[policy.rule]]\ntool = 'mcp__lab__*'\ndecision = 'allow'");
+    assert_eq!(wary(&["call", "lab", "repeat", "text=a"]), 0);
+    assert_eq!(wary(&["call", "lab", "keep"]), 3);
+    assert_eq!(log.of("tools/call").len(), 2);
 }
 
 #[test]

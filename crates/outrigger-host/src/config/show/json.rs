@@ -20,6 +20,9 @@ pub fn to_json(config: &Config) -> Value {
                 EntryState::Ready(settings) => {
                     json!({ "state": "ready", "read_only": settings.read_only, "settings": written(&settings.written) })
                 }
+                EntryState::NeedsTrust(settings) => {
+                    json!({ "state": "needs_approval", "read_only": false, "settings": written(&settings.written) })
+                }
                 EntryState::Disabled => json!({ "state": "disabled" }),
                 EntryState::Broken(problems) => json!({ "state": "broken", "problems": list(problems, problem) }),
             };

@@ -52,6 +52,11 @@ impl Page {
                 self.header(&format!("[servers.{name}]"), &entry.origin);
                 self.written(&settings.written);
             }
+            EntryState::NeedsTrust(settings) => {
+                self.comment("Not started: it comes with this folder, which is not trusted (`outrigger trust`).");
+                self.header(&format!("[servers.{name}]"), &entry.origin);
+                self.written(&settings.written);
+            }
             EntryState::Disabled => {
                 self.header(&format!("[servers.{name}]"), &entry.origin);
                 self.line("enabled", &Value::Bool(false), None);

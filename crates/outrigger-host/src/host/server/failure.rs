@@ -23,6 +23,8 @@ pub struct Failure {
 pub enum FailureKind {
     /// The configuration of the server cannot be used.
     Config,
+    /// It comes with a project that is not trusted.
+    NeedsTrust,
     /// It could not be connected to.
     Connect(ConnectErrorKind),
     /// It could not be listed.
@@ -48,6 +50,19 @@ impl Failure {
             error,
             hints,
             stderr_tail: Vec::new(),
+        }
+    }
+
+    pub(super) fn needs_trust() -> Self {
+        Self {
+            kind: FailureKind::NeedsTrust,
+            ..Self::config(
+                "it comes with this folder, which is not trusted; it was not started".to_owned(),
+                vec![
+                    "`outrigger trust` shows what the folder brings and asks; `--trust-project` trusts it for one run"
+                        .to_owned(),
+                ],
+            )
         }
     }
 

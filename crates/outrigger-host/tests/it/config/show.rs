@@ -49,7 +49,7 @@ default = "ask"
 #[test]
 fn effective_values_with_their_places() {
     let place = place();
-    let shown = place.tidy(&show::render(&place.load(), true));
+    let shown = place.tidy(&show::render(&place.load_trusted(), true));
     insta::assert_snapshot!(shown, @r#"
     [servers.files]  # project/.mcp.json:3
     command = "home/bin/files"  # project/.mcp.json:4
@@ -111,7 +111,7 @@ fn effective_values_with_their_places() {
 #[test]
 fn without_places_it_is_plain() {
     let place = place();
-    let shown = show::render(&place.load(), false);
+    let shown = show::render(&place.load_trusted(), false);
     insta::assert_snapshot!(place.tidy(&shown), @r#"
     [servers.files]
     command = "home/bin/files"
@@ -176,7 +176,7 @@ fn what_is_shown_can_be_read_back() {
             "cwd": "sub", "read_only": true, "timeouts": {"call": "90s"}, "limits": {"tools": 7}},
             "odd \"name\" é": {"disabled": true}}}"#,
     );
-    let config = first.load();
+    let config = first.load_trusted();
     let mut second = Place::new().set("TOKEN", "tok-12345");
     second.around.workspace = first.around.workspace.clone();
     second.around.home = first.around.home.clone();
@@ -184,7 +184,7 @@ fn what_is_shown_can_be_read_back() {
     let file = second.write("shown.toml", show::render(&config, true));
     second.around.explicit = vec![file];
     std::fs::remove_file(first.path("project/.mcp.json")).unwrap();
-    let again = second.load();
+    let again = second.load_trusted();
     let problems: Vec<_> = again.problems.iter().map(ToString::to_string).collect();
     assert_eq!(problems, [""; 0]);
     let (a, b) = (stdio(&config, "files"), stdio(&again, "files"));
@@ -210,8 +210,9 @@ fn what_is_shown_can_be_read_back() {
 #[test]
 fn a_mask_that_comes_back_is_refused() {
     let mut second = Place::new();
-    second.around.explicit = vec![second.write("shown.toml", show::render(&place().load(), false))];
-    let config = second.load();
+    second.around.explicit =
+        vec![second.write("shown.toml", show::render(&place().load_trusted(), false))];
+    let config = second.load_trusted();
     assert_eq!(
         super::states(&config),
         "files broken, wiki broken, odd name disabled, time ready"
@@ -233,7 +234,7 @@ fn a_mask_that_comes_back_is_refused() {
 #[test]
 fn json_says_the_same() {
     let place = place();
-    let json = show::to_json(&place.load());
+    let json = show::to_json(&place.load_trusted());
     let text = place.tidy(&serde_json::to_string(&json).unwrap());
     assert!(!text.contains("literal-"), "{text}");
     assert!(!text.contains("tok-12345"), "{text}");

@@ -35,9 +35,8 @@ pub(crate) struct Expect {
     pub(crate) routes: BTreeMap<String, String>,
     /// What must not have come into being.
     pub(crate) no_file: Option<PathBuf>,
-    /// Of project trust, which comes later.
-    #[serde(rename = "state")]
-    _state: Option<String>,
+    /// Where the project stands that nobody has trusted; the word is always `needs_approval`.
+    pub(crate) state: Option<String>,
 }
 
 /// What must be known about one server.

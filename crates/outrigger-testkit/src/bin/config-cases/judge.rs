@@ -54,6 +54,9 @@ pub(crate) async fn judge(stage: &mut Stage, case: &Case) -> Result<Vec<String>,
         }
         routes(stage, &case.expect.routes, &tools, &mut faults).await?;
     }
+    if let Some(state) = &case.expect.state {
+        untrusted(stage, state, &mut faults).await?;
+    }
     if case.id == "cfg_disabled_unknown" {
         nothing_approves_itself(stage, &mut faults).await?;
     }
@@ -89,6 +92,28 @@ async fn unusable(stage: &Stage, case: &Case, faults: &mut Vec<String>) -> Resul
                     said.trim()
                 ));
             }
+        }
+    }
+    Ok(())
+}
+
+/// Nobody has trusted the folder: every way in says so, and a call is refused.
+async fn untrusted(stage: &Stage, state: &str, faults: &mut Vec<String>) -> Result<(), Failure> {
+    let doctor = stage.run(&["doctor", "--json"]).await?.json()?;
+    let servers = doctor["servers"].as_array().into_iter().flatten();
+    let waiting: Vec<&str> = servers
+        .filter(|server| server["state"] == state)
+        .filter_map(|server| server["server"].as_str())
+        .collect();
+    if waiting.is_empty() {
+        faults.push(format!("no server is `{state}`: {}", doctor["servers"]));
+    }
+    for server in waiting {
+        let told = stage
+            .run(&["call", server, "anything", "--allow", "*"])
+            .await?;
+        if told.code != Some(3) {
+            faults.push(format!("`call {server}` ended with {:?}, not 3", told.code));
         }
     }
     Ok(())

@@ -49,6 +49,7 @@ impl Stage {
         }
         command
             .args(words)
+            .args(self.trust())
             .current_dir(&self.elsewhere)
             .env_clear()
             .envs(&self.env);

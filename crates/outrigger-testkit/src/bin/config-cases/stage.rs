@@ -18,6 +18,8 @@ pub(crate) struct Stage {
     pub(crate) workspace: PathBuf,
     /// For `--config`; `None` for a project's own file, which has to be found.
     pub(crate) explicit: Option<PathBuf>,
+    /// Whether the person has said that the folder is to be trusted.
+    trusted: bool,
     pub(crate) home: PathBuf,
     pub(crate) elsewhere: PathBuf,
     pub(crate) env: BTreeMap<String, OsString>,
@@ -74,6 +76,7 @@ impl Stage {
             binary: binary.to_owned(),
             workspace,
             explicit: (!file.ends_with(".mcp.json")).then(|| file.clone()),
+            trusted: case.expect.state.is_none(),
             home,
             elsewhere,
             env,
@@ -82,6 +85,11 @@ impl Stage {
             values: case.env.values().cloned().collect(),
             _folder: folder,
         })
+    }
+
+    /// What the program is told about the folder.
+    pub(crate) fn trust(&self) -> Option<&'static str> {
+        self.trusted.then_some("--trust-project")
     }
 
     /// Plays on with another text in the configuration.
