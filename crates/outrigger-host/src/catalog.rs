@@ -15,6 +15,7 @@ pub use filter::ToolFilter;
 
 use crate::digest::Digest;
 use crate::name::ToolName;
+use crate::pins::{HeldTool, Review};
 use crate::schema::Schema;
 
 /// One usable tool.
@@ -44,6 +45,16 @@ pub struct CatalogTool {
     pub tokens: u64,
     /// What *local* configuration says about its server.
     pub standing: Standing,
+    /// What [`CatalogTool::digest`] is the fingerprint of, as JSON text.
+    pub(crate) definition: Box<str>,
+}
+
+impl CatalogTool {
+    /// The definition as the server sent it: `name`, `title`, `description`, `inputSchema`,
+    /// `outputSchema` and `annotations`; `null` where there is none.
+    pub fn definition(&self) -> Value {
+        serde_json::from_str(&self.definition).unwrap_or_default()
+    }
 }
 
 /// What local configuration says about a server; nothing a server sends changes it.
@@ -71,8 +82,14 @@ pub struct ServerCatalog {
     pub tools: Vec<Arc<CatalogTool>>,
     /// Definitions that were set aside.
     pub set_aside: Vec<SetAside>,
+    /// Tools that differ from what was approved; among [`ServerCatalog::set_aside`] too.
+    pub held: Vec<HeldTool>,
+    /// Raw names of tools that nobody has approved yet, and that may be used all the same.
+    pub unpinned: Vec<String>,
     /// Why the listing is not whole.
     pub problems: Vec<String>,
+    /// How many announcements of changes had come when it was asked for.
+    pub(crate) as_of: u64,
 }
 
 impl ServerCatalog {
@@ -110,6 +127,24 @@ impl ServerCatalog {
         catalog
     }
 
+    /// Whether the tool of this name is held back.
+    pub fn is_held(&self, tool: &CatalogTool) -> bool {
+        self.held.iter().any(|held| held.tool.name == tool.name)
+    }
+
+    /// Takes out the tools that differ from what was approved.
+    pub(crate) fn hold_back(&mut self, review: Review) {
+        let Review { held, unpinned } = review;
+        self.tools
+            .retain(|tool| !held.iter().any(|held| held.tool.name == tool.name));
+        self.set_aside.extend(held.iter().map(|held| SetAside {
+            tool: held.tool.raw_name.clone(),
+            reason: held.reason(),
+        }));
+        self.held = held;
+        self.unpinned = unpinned;
+    }
+
     /// Estimated tokens of all declarations.
     pub fn tokens(&self) -> u64 {
         self.tools.iter().map(|tool| tool.tokens).sum()
@@ -129,6 +164,12 @@ impl Catalog {
     /// All usable tools.
     pub fn tools(&self) -> impl Iterator<Item = &Arc<CatalogTool>> {
         self.servers.values().flat_map(|server| &server.tools)
+    }
+
+    /// Whether a tool's definition now is one that nobody has approved.
+    pub fn is_held(&self, tool: &CatalogTool) -> bool {
+        let server = self.servers.get(&tool.server);
+        server.is_some_and(|server| server.is_held(tool))
     }
 
     /// The tool with a model-facing name.

@@ -15,6 +15,7 @@ use std::time::Duration;
 use futures::future::join_all;
 use outrigger_connect::{Connection, Connector, ServePipe, ServerName};
 use outrigger_journal::{Redactor, Run};
+use tokio::sync::watch;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
@@ -26,10 +27,14 @@ use crate::config::{Config, Decision};
 use crate::host::person::PersonClock;
 use crate::host::server::{Launch, Member, Plan};
 use crate::outcome::{CallOutcome, Rejection};
+use crate::pins::{Pins, ServerIdentity};
 use crate::pipeline::Sessions;
 use crate::policy::Policy;
 use crate::toolset::{MissingServer, Toolset};
 use crate::words::Checks;
+
+/// How long a call waits for a listing that an announced change has made necessary.
+const IN_STEP: Duration = Duration::from_secs(15);
 
 /// What a host is made of, besides its configuration.
 pub struct Parts {
@@ -43,6 +48,8 @@ pub struct Parts {
     pub approver: Arc<dyn Approver>,
     /// Decides.
     pub policy: Policy,
+    /// Knows what was approved.
+    pub pins: Pins,
 }
 
 /// A server in this process.
@@ -72,6 +79,8 @@ struct Shared {
     calls: AtomicU32,
     servers: BTreeMap<ServerName, Member>,
     catalog: Arc<RwLock<Catalog>>,
+    pins: Arc<Pins>,
+    published: watch::Sender<u64>,
     stop: CancellationToken,
     tasks: TaskTracker,
 }
@@ -93,7 +102,11 @@ impl Host {
         let catalog = Arc::new(RwLock::new(Catalog::default()));
         let (stop, tasks) = (CancellationToken::new(), TaskTracker::new());
         let redactor = Arc::new(Redactor::new(config.secrets()));
+        let pins = Arc::new(parts.pins);
+        let published = watch::Sender::new(0);
         let launch = Launch {
+            pins: Arc::clone(&pins),
+            published: published.clone(),
             connector: parts.connector,
             run: parts.run.clone(),
             redactor: Arc::clone(&redactor),
@@ -115,6 +128,8 @@ impl Host {
             calls: AtomicU32::new(0),
             servers,
             catalog,
+            pins,
+            published,
             stop,
             tasks,
         };
@@ -174,6 +189,16 @@ impl Host {
         Arc::new(Toolset::new(catalog.revision, tools, missing.collect()))
     }
 
+    /// What was approved of the servers' tools.
+    pub fn pins(&self) -> &Pins {
+        &self.shared.pins
+    }
+
+    /// A server as pins know it; `None` for one of ours.
+    pub fn identity(&self, server: &ServerName) -> Option<ServerIdentity> {
+        self.shared.servers.get(server)?.identity.clone()
+    }
+
     /// The rules in force.
     pub fn policy(&self) -> &Policy {
         &self.shared.policy
@@ -217,6 +242,26 @@ impl Host {
         self.shared.calls.fetch_add(1, Ordering::Relaxed) + 1
     }
 
+    /// Waits until the catalog knows what a server has announced by now. False when it does not come
+    /// to know it in time.
+    pub(crate) async fn in_step(&self, server: &ServerName, connection: &Connection) -> bool {
+        let announced = *connection.tools_changed().borrow();
+        let mut published = self.shared.published.subscribe();
+        let behind = || {
+            let catalog = self.catalog();
+            let known = catalog.servers.get(server);
+            known.is_some_and(|known| known.as_of < announced)
+        };
+        let wait = async {
+            while behind() {
+                if published.changed().await.is_err() {
+                    return;
+                }
+            }
+        };
+        tokio::time::timeout(IN_STEP, wait).await.is_ok()
+    }
+
     /// The live connection of a tool, if the tool is still what was shown.
     pub(crate) fn connection_for(&self, tool: &CatalogTool) -> Result<Connection, CallOutcome> {
         let state = self
@@ -233,9 +278,11 @@ impl Host {
             }
             None => return Err(CallOutcome::NotSent("it is not configured".to_owned())),
         };
-        match self.catalog().find(tool.name.as_str()) {
+        let catalog = self.catalog();
+        match catalog.find(tool.name.as_str()) {
             Some(now) if now.digest == tool.digest => Ok(connection),
             Some(_) => Err(CallOutcome::Rejected(Rejection::Changed)),
+            None if catalog.is_held(tool) => Err(CallOutcome::Rejected(Rejection::HeldBack)),
             None => Err(CallOutcome::NotSent(
                 "it no longer offers this tool".to_owned(),
             )),

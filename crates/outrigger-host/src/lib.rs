@@ -13,6 +13,7 @@ mod digest;
 mod host;
 mod name;
 pub mod outcome;
+pub mod pins;
 mod pipeline;
 pub mod policy;
 pub mod result;

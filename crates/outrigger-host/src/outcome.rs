@@ -62,6 +62,8 @@ pub enum Rejection {
     },
     /// The tool's definition is no longer the one that was shown.
     Changed,
+    /// The tool's definition is no longer the one that was approved, and a person has to look first.
+    HeldBack,
     /// The run was cancelled before anything was sent.
     Cancelled,
     /// The intent could not be made durable, so nothing was sent.
@@ -117,11 +119,11 @@ impl CallOutcome {
 }
 
 impl Rejection {
-    /// Whether policy, a person or nobody refused it: the cases of exit code 3.
+    /// Whether policy, a pin, a person or nobody refused it: the cases of exit code 3.
     pub fn is_refusal(&self) -> bool {
         matches!(
             self,
-            Self::Denied { .. } | Self::Declined { .. } | Self::NobodyToAsk { .. }
+            Self::Denied { .. } | Self::Declined { .. } | Self::NobodyToAsk { .. } | Self::HeldBack
         )
     }
 }

@@ -111,6 +111,9 @@ fn of_rejection(rejection: &Rejection) -> String {
         Rejection::Changed => text.push_str(
             "the server has changed this tool's definition since it was shown. The new definition comes with the next turn.",
         ),
+        Rejection::HeldBack => text.push_str(
+            "the server has changed this tool's definition since it was approved. A person has to look at it first.",
+        ),
         Rejection::Cancelled => text.push_str("the run was cancelled before anything was sent."),
         Rejection::NotRecorded { reason } => {
             let _ = write!(text, "the call could not be recorded, and unrecorded calls are not made ({reason}).");

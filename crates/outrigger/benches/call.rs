@@ -23,6 +23,7 @@ use outrigger_connect::{
 use outrigger_host::approve::NobodyThere;
 use outrigger_host::config::Surroundings;
 use outrigger_host::outcome::CallOutcome;
+use outrigger_host::pins::Pins;
 use outrigger_host::policy::Policy;
 use outrigger_host::toolset::Toolset;
 use outrigger_host::{Builtin, CallContext, Host, Parts, ProposedCall};
@@ -121,6 +122,7 @@ impl Governed {
             builtins: vec![builtin],
             approver: Arc::new(NobodyThere),
             policy: Policy::new(&config.policy, &[]).unwrap(),
+            pins: Pins::none(),
         };
         let host = Host::start(&config, parts);
         assert!(host.settled(Duration::from_secs(10)).await.is_empty());

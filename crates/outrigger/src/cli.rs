@@ -48,6 +48,10 @@ pub(crate) struct Common {
     /// and its rules may open something
     #[arg(long, global = true, help_heading = "Everywhere")]
     pub(crate) trust_project: bool,
+    /// Hold back every tool that is not approved in `outrigger.lock` as it is; where there is one, `ask`
+    /// and `tools` end with 3
+    #[arg(long, global = true, help_heading = "Everywhere")]
+    pub(crate) locked: bool,
     /// When to use colours
     #[arg(
         long,
@@ -87,6 +91,8 @@ pub(crate) enum Command {
     Call(CallArgs),
     /// Show the configuration in force
     Config(ConfigArgs),
+    /// Show which tools are new or have changed, and approve them as they are
+    Pin(PinArgs),
     /// Show what this folder's own configuration brings, and trust it or not
     Trust(TrustArgs),
     /// Sign in at a server that wants a token (OAuth 2.1)
@@ -177,6 +183,22 @@ pub(crate) enum ConfigCommand {
         #[arg(long)]
         json: bool,
     },
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct PinArgs {
+    /// The server, as configured [default: all]
+    pub(crate) server: Option<String>,
+    /// Tools, as the server calls them [default: all]
+    #[arg(value_name = "TOOL")]
+    pub(crate) tools: Vec<String>,
+    /// Approve without a question
+    #[arg(long)]
+    pub(crate) yes: bool,
+    /// Write `outrigger.lock` of the workspace, for everybody who works there; only servers that come
+    /// with it
+    #[arg(long)]
+    pub(crate) project: bool,
 }
 
 #[derive(Debug, Args)]

@@ -9,6 +9,7 @@ pub(crate) mod login;
 pub(crate) mod logout;
 pub(crate) mod man;
 pub(crate) mod model;
+pub(crate) mod pin;
 pub(crate) mod runs;
 pub(crate) mod server;
 pub(crate) mod tools;

@@ -9,7 +9,8 @@ use std::time::Duration;
 
 use outrigger_connect::{Connector, FileTokens, OAuth};
 use outrigger_host::approve::{Approver, NobodyThere};
-use outrigger_host::config::{Config, EntryState, Severity, Trust};
+use outrigger_host::config::{Config, EntryState, ProjectStanding, Severity, Trust};
+use outrigger_host::pins::{PinMode, Pins};
 use outrigger_host::policy::Policy;
 use outrigger_host::{Host, Parts};
 use outrigger_journal::{Event, Journal, Observer, Run, RunOptions};
@@ -140,6 +141,7 @@ pub(crate) struct Session {
     pub(crate) run: Run,
     pub(crate) journal: Option<Journal>,
     oauth: Option<OAuth>,
+    locked: bool,
 }
 
 /// How a session is to be begun.
@@ -163,6 +165,12 @@ impl Session {
             allow,
         } = opening;
         let policy = Policy::new(&config.policy, allow)?;
+        let mode = match &record {
+            _ if common.locked => PinMode::Locked,
+            Record::Journal(_) => PinMode::FirstUse,
+            Record::Nothing => PinMode::Look,
+        };
+        let pins = pins(common, config, mode)?;
         let secrets = [config.secrets(), models::keys()].concat();
         let options = RunOptions { observers, secrets };
         let (journal, run) = match record {
@@ -188,6 +196,7 @@ impl Session {
                 builtins,
                 approver,
                 policy,
+                pins,
             },
         );
         Ok(Self {
@@ -195,6 +204,7 @@ impl Session {
             run,
             journal,
             oauth,
+            locked: common.locked,
         })
     }
 
@@ -228,7 +238,33 @@ impl Session {
             self.close(None, screen).await?;
             return Err(CommandError::new(Exit::Interrupted, "interrupted"));
         }
+        let drift = self.drift();
+        if self.locked && !drift.is_empty() {
+            self.close(None, screen).await?;
+            let error = format!(
+                "the run is locked, and not approved are: {}",
+                drift.join("; ")
+            );
+            return Err(CommandError::new(Exit::Refused, error)
+                .hint("`outrigger pin` shows what is new or has changed, and asks"));
+        }
         Ok(self)
+    }
+
+    /// The tools that are held back, each with its server.
+    fn drift(&self) -> Vec<String> {
+        let servers = self.host.servers();
+        let catalogs = servers.iter().filter_map(|server| server.catalog.as_ref());
+        catalogs
+            .flat_map(|catalog| &catalog.held)
+            .map(|held| {
+                format!(
+                    "`{}` of `{}`",
+                    visible::line(&held.tool.raw_name),
+                    held.tool.server
+                )
+            })
+            .collect()
     }
 
     /// Closes the servers and then the journal. What could not be recorded is told.
@@ -247,6 +283,13 @@ impl Session {
         if let Some(journal) = self.journal {
             journal.close().await?;
         }
+        if let Some(trouble) = self.host.pins().trouble() {
+            screen.insist(format_args!(
+                "{} what the servers' tools are now could not be kept, so a change will not be noticed: {}",
+                screen.talk(Label::Warn, "warning:"),
+                visible::line(&trouble)
+            ));
+        }
         if let Some(trouble) = self.run.trouble() {
             screen.insist(format_args!(
                 "{} not everything was recorded: {trouble}",
@@ -255,6 +298,19 @@ impl Session {
         }
         Ok(())
     }
+}
+
+/// What was approved. A project's file counts when the project is trusted.
+pub(crate) fn pins(common: &Common, config: &Config, mode: PinMode) -> Result<Pins, CommandError> {
+    let mut files = surroundings::pins(common)?;
+    let project = config.project.as_ref();
+    if project.is_none_or(|project| project.standing != ProjectStanding::Trusted) {
+        files.project = None;
+    }
+    Pins::open(files, mode).map_err(|error| {
+        CommandError::usage(error.to_string())
+            .hint("what it holds back is not known, so nothing was started; mend it, or remove it and approve anew with `outrigger pin`")
+    })
 }
 
 /// The tokens of this person. Nobody is sent to sign in: that is `outrigger login`'s.

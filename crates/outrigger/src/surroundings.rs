@@ -9,6 +9,7 @@ use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
 use outrigger_host::config::{Surroundings, Trust};
+use outrigger_host::pins::PinFiles;
 
 use crate::cli::Common;
 use crate::error::CommandError;
@@ -68,6 +69,17 @@ pub(crate) fn workspace(common: &Common) -> Result<PathBuf, CommandError> {
 /// The journal's file.
 pub(crate) fn journal(common: &Common) -> Result<PathBuf, CommandError> {
     state(common).map(|dir| dir.join("journal.db"))
+}
+
+/// Where it is kept what was approved of the servers' tools.
+pub(crate) fn pins(common: &Common) -> Result<PinFiles, CommandError> {
+    // Without a home nothing can be kept, and nothing was.
+    let state = state(common).ok();
+    Ok(PinFiles {
+        user: state.as_ref().map(|dir| dir.join("outrigger.lock")),
+        project: Some(workspace(common)?.join("outrigger.lock")),
+        definitions: state.map(|dir| dir.join("definitions")),
+    })
 }
 
 /// The folder of what was said about projects.

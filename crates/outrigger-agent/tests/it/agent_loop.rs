@@ -10,6 +10,7 @@ use outrigger_agent::{Agent, Answer, CallCounts, Conversation, Ending, Limits, L
 use outrigger_connect::{Connector, ServePipe, ServerName};
 use outrigger_host::approve::NobodyThere;
 use outrigger_host::config::{self, Surroundings};
+use outrigger_host::pins::Pins;
 use outrigger_host::policy::Policy;
 use outrigger_host::{Builtin, Host, Parts};
 use outrigger_journal::{CallLine, Event, Journal, Run, RunOptions};
@@ -125,6 +126,7 @@ impl Stage {
             }],
             approver: Arc::new(NobodyThere),
             policy: Policy::new(&config.policy, &[]).unwrap(),
+            pins: Pins::none(),
         };
         let host = Host::start(&config, parts);
         assert!(host.settled(Duration::from_secs(30)).await.is_empty());

@@ -60,14 +60,15 @@ pub(super) fn read(
                 .map_err(|error| fault(format!("its `outputSchema` cannot be used: {error}")))?,
         ),
     };
-    let digest = Digest::of(&json!({
+    let definition = json!({
         "name": raw_name,
         "title": present(&fields, "title"),
         "description": description,
         "inputSchema": declared,
         "outputSchema": output_schema,
         "annotations": present(&fields, "annotations"),
-    }));
+    });
+    let digest = Digest::of(&definition);
     let name = ToolName::new(server, &raw_name);
     let input_schema = for_models(declared).unwrap_or_else(|| declared.clone());
     let tokens = estimate_declaration(name.as_str(), &description, &input_schema);
@@ -84,6 +85,7 @@ pub(super) fn read(
         digest,
         tokens,
         standing,
+        definition: definition.to_string().into(),
     })
 }
 

@@ -4,6 +4,7 @@ use outrigger_connect::{ServerName, ServerSpec};
 
 use super::origin::Origin;
 use super::problem::ConfigProblem;
+use crate::digest::Digest;
 
 /// The effective entry of one server.
 #[derive(Debug, Clone)]
@@ -48,6 +49,24 @@ pub struct ServerSettings {
 }
 
 impl ServerSettings {
+    /// Fingerprint of what it is configured to run or to call: command and arguments, or address, as
+    /// written, so that it is the same on every machine. Secrets are masked in it.
+    pub(crate) fn identity(&self) -> Digest {
+        const KEYS: [&str; 3] = ["command", "args", "url"];
+        let is_part = |written: &&WrittenKey| {
+            written
+                .path
+                .first()
+                .is_some_and(|key| KEYS.contains(&key.as_str()))
+        };
+        let parts = self.written.iter().filter(is_part);
+        let mut parts: Vec<_> = parts
+            .map(|written| serde_json::json!([written.path, written.shown]))
+            .collect();
+        parts.sort_by_key(ToString::to_string);
+        Digest::of(&parts.into())
+    }
+
     /// What starting it would do, in one line for a person: the command, or the address, as they are
     /// written. Secrets are masked.
     pub(crate) fn deed(&self) -> String {

@@ -21,7 +21,8 @@ use life::Life;
 
 use super::Builtin;
 use crate::catalog::{Catalog, Standing, ToolFilter};
-use crate::config::{Config, EntryState, ServerSettings};
+use crate::config::{Config, EntryState, Layer, ServerSettings};
+use crate::pins::{Pins, ServerIdentity};
 
 /// Where a server stands.
 #[derive(Debug, Clone)]
@@ -74,6 +75,9 @@ pub(super) struct Launch {
     pub(super) run: Run,
     pub(super) redactor: Arc<Redactor>,
     pub(super) catalog: Arc<RwLock<Catalog>>,
+    pub(super) pins: Arc<Pins>,
+    /// Counts with [`Catalog::revision`].
+    pub(super) published: watch::Sender<u64>,
     pub(super) stop: CancellationToken,
 }
 
@@ -88,6 +92,8 @@ enum Start {
         spec: Box<ServerSpec>,
         standing: Standing,
         filter: ToolFilter,
+        /// `None` for one of ours: it is what it is with this program.
+        identity: Option<ServerIdentity>,
     },
     SetAside(Failure),
     Disabled,
@@ -115,9 +121,7 @@ impl Plan {
                         .collect();
                     Start::SetAside(Failure::config(error, hints))
                 }
-                EntryState::Ready(settings) => {
-                    Self::configured(settings, entry.origin.layer.may_loosen())
-                }
+                EntryState::Ready(settings) => Self::configured(settings, entry.origin.layer),
             };
             Self {
                 name: entry.name.clone(),
@@ -144,6 +148,7 @@ impl Plan {
             spec: Box::new(spec),
             standing,
             filter: ToolFilter::default(),
+            identity: None,
         };
         Self {
             name: builtin.name.clone(),
@@ -151,17 +156,21 @@ impl Plan {
         }
     }
 
-    /// `trusted`: the entry stands in a file that may open what is shut.
-    fn configured(settings: &ServerSettings, trusted: bool) -> Start {
+    fn configured(settings: &ServerSettings, layer: Layer) -> Start {
         let standing = Standing {
             builtin: false,
-            read_only: settings.read_only && trusted,
+            read_only: settings.read_only && layer.may_loosen(),
         };
         match ToolFilter::new(settings.allowed_tools.as_deref(), &settings.disabled_tools) {
             Ok(filter) => Start::Connect {
                 spec: Box::new(settings.spec.clone()),
                 standing,
                 filter,
+                identity: Some(ServerIdentity {
+                    name: settings.spec.name.clone(),
+                    digest: settings.identity(),
+                    of_project: matches!(layer, Layer::Project | Layer::TrustedProject),
+                }),
             },
             Err(error) => Start::SetAside(Failure::config(error.to_string(), Vec::new())),
         }
@@ -173,6 +182,8 @@ pub(super) struct Member {
     pub(super) state: watch::Receiver<ServerState>,
     /// Set when the server was started again; whoever tells it takes it.
     pub(super) restarted: Arc<AtomicBool>,
+    /// As pins know it; `None` for one of ours, and for one that is not started.
+    pub(super) identity: Option<ServerIdentity>,
 }
 
 /// Begins one server's life.
@@ -180,6 +191,10 @@ pub(super) fn spawn(plan: Plan, launch: &Launch, tasks: &TaskTracker) -> (Server
     let (state, watched) = watch::channel(ServerState::Starting);
     let restarted = Arc::new(AtomicBool::new(false));
     let name = plan.name.clone();
+    let identity = match &plan.start {
+        Start::Connect { identity, .. } => identity.clone(),
+        Start::SetAside(_) | Start::Disabled => None,
+    };
     match plan.start {
         Start::Disabled => drop(state.send_replace(ServerState::Disabled)),
         Start::SetAside(failure) => fail(&plan.name, failure, launch, &state),
@@ -187,11 +202,13 @@ pub(super) fn spawn(plan: Plan, launch: &Launch, tasks: &TaskTracker) -> (Server
             spec,
             standing,
             filter,
+            identity,
         } => {
             let life = Life {
                 spec,
                 standing,
                 filter,
+                identity,
                 launch: launch.clone(),
                 state,
                 restarted: Arc::clone(&restarted),
@@ -200,7 +217,12 @@ pub(super) fn spawn(plan: Plan, launch: &Launch, tasks: &TaskTracker) -> (Server
         }
     }
     let state = watched;
-    (name, Member { state, restarted })
+    let member = Member {
+        state,
+        restarted,
+        identity,
+    };
+    (name, member)
 }
 
 fn fail(

@@ -5,16 +5,37 @@ use std::borrow::Cow;
 use std::sync::Arc;
 use std::time::Instant;
 
-use outrigger_connect::{CallError, CallOptions};
+use outrigger_connect::{CallError, CallOptions, Connection};
 use outrigger_journal::Event;
 use serde_json::value::RawValue;
+use tokio_util::sync::CancellationToken;
 
 use super::authorize::Permit;
 use super::{CallContext, LedgerLine, finish};
+use crate::catalog::CatalogTool;
 use crate::host::Host;
 use crate::outcome::{CallOutcome, Rejection};
 
 impl Host {
+    /// The connection of a tool that still is what was shown, after what its server has announced.
+    async fn current(
+        &self,
+        tool: &CatalogTool,
+        cancel: &CancellationToken,
+    ) -> Result<Connection, CallOutcome> {
+        let connection = self.connection_for(tool)?;
+        let in_step = tokio::select! {
+            () = cancel.cancelled() => return Err(CallOutcome::Rejected(Rejection::Cancelled)),
+            in_step = self.in_step(&tool.server, &connection) => in_step,
+        };
+        if !in_step {
+            let reason =
+                "it has announced that its tools changed, and they could not be listed again";
+            return Err(CallOutcome::NotSent(reason.to_owned()));
+        }
+        self.connection_for(tool)
+    }
+
     pub(super) async fn dispatch(
         &self,
         permit: Permit,
@@ -22,7 +43,7 @@ impl Host {
         line: &mut LedgerLine,
     ) -> CallOutcome {
         let (tool, arguments) = permit.redeem();
-        let connection = match self.connection_for(&tool) {
+        let connection = match self.current(&tool, &context.cancel).await {
             Ok(connection) => connection,
             Err(outcome) => return outcome,
         };

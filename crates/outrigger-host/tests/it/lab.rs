@@ -11,6 +11,7 @@ use futures::future::BoxFuture;
 use outrigger_connect::{Connector, InProcessSpec, ServePipe, ServerName, TransportSpec};
 use outrigger_host::approve::{Answer, Approver, Question};
 use outrigger_host::config::EntryState;
+use outrigger_host::pins::Pins;
 use outrigger_host::policy::Policy;
 use outrigger_host::toolset::Toolset;
 use outrigger_host::words::Words;
@@ -259,6 +260,7 @@ impl Lab {
             builtins: Vec::new(),
             approver: person.clone(),
             policy: Policy::new(&config.policy, &plan.allow).unwrap(),
+            pins: Pins::none(),
         };
         let host = Host::start(&config, parts);
         assert_eq!(

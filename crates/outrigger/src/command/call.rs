@@ -125,6 +125,18 @@ fn find<'a>(
             return Err(error.hints(failure.hints.clone()));
         }
         let catalog = status.catalog.unwrap_or_default();
+        if let Some(held) = catalog
+            .held
+            .iter()
+            .find(|held| held.tool.raw_name == wanted)
+        {
+            let error = format!(
+                "the tool `{wanted}` of `{}` is held back: {}",
+                status.name,
+                held.reason()
+            );
+            return Err(CommandError::new(Exit::Refused, error));
+        }
         if let Some(tool) = catalog.set_aside.iter().find(|tool| tool.tool == wanted) {
             let error = format!(
                 "the tool `{wanted}` of `{}` was set aside: {}",

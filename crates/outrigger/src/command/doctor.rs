@@ -14,7 +14,7 @@ use crate::cli::{Common, DoctorArgs};
 use crate::error::{CommandError, Exit};
 use crate::screen::{Label, Screen};
 use crate::session::{self, Session};
-use crate::{surroundings, visible};
+use crate::visible;
 
 /// How many tools there are, layer by layer.
 struct Counts {

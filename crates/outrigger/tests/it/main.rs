@@ -20,6 +20,7 @@ mod layers;
 mod limits;
 mod login;
 mod model;
+mod pins;
 mod place;
 mod providers;
 mod real;

@@ -8,7 +8,7 @@ use serde_json::{Value, json};
 use crate::place::{Place, fixture};
 
 /// The log of one scripted server.
-pub(crate) struct Log(PathBuf);
+pub(crate) struct Log(pub(crate) PathBuf);
 
 /// The entry of a scripted server for `.mcp.json`, and its log.
 pub(crate) fn scripted(place: &Place, name: &str) -> (Value, Log) {

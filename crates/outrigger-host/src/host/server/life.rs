@@ -13,6 +13,7 @@ use tokio::sync::watch;
 
 use super::{Failure, Launch, Ready, ServerState, fail};
 use crate::catalog::{ServerCatalog, SetAside, Standing, ToolFilter};
+use crate::pins::ServerIdentity;
 
 /// Announcements of changed tools within this time are one.
 const COALESCE: Duration = Duration::from_millis(200);
@@ -31,6 +32,7 @@ pub(super) struct Life {
     pub(super) spec: Box<ServerSpec>,
     pub(super) standing: Standing,
     pub(super) filter: ToolFilter,
+    pub(super) identity: Option<ServerIdentity>,
     pub(super) launch: Launch,
     pub(super) state: watch::Sender<ServerState>,
     pub(super) restarted: Arc<AtomicBool>,
@@ -134,6 +136,7 @@ impl Life {
     }
 
     async fn list(&self, connection: &Connection) -> Result<Arc<ServerCatalog>, ListError> {
+        let as_of = *connection.tools_changed().borrow();
         let mut listing = connection.list_tools().await?;
         for tool in &mut listing.tools {
             if let Cow::Owned(clean) = self.launch.redactor.redact_json(tool) {
@@ -141,6 +144,7 @@ impl Life {
             }
         }
         let mut catalog = ServerCatalog::read(&self.spec.name, self.standing, listing);
+        catalog.as_of = as_of;
         for stranger in self.filter.strangers(&catalog) {
             catalog.problems.push(format!(
                 "configuration names the tool `{stranger}`, which the server does not have"
@@ -149,6 +153,9 @@ impl Life {
         catalog
             .tools
             .retain(|tool| self.filter.admits(&tool.raw_name));
+        if let Some(identity) = &self.identity {
+            catalog.hold_back(self.launch.pins.review(identity, &catalog.tools));
+        }
         for SetAside { tool, reason } in &catalog.set_aside {
             let (server, tool) = (self.spec.name.to_string(), tool.clone());
             self.launch.run.record(Event::ToolSetAside {
@@ -234,6 +241,7 @@ impl Life {
             Some(tools) => catalog.servers.insert(self.spec.name.clone(), tools),
             None => catalog.servers.remove(&self.spec.name),
         };
+        self.launch.published.send_replace(catalog.revision);
     }
 }
 

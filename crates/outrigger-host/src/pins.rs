@@ -1,0 +1,291 @@
+//! What was approved of each server's tools, and what differs from it.
+//!
+//! A tool is pinned by the fingerprint of its whole definition (name, title, description, schemas,
+//! annotations; the order of keys does not count), under the identity of its server: the command
+//! line or address as it is configured. A tool that differs from its pin is held back, alone, until
+//! a person has looked; what was approved is never replaced by itself.
+//!
+//! Two files say what was approved: the person's own, to which first sights are added, and one that
+//! may come with a project, which is written by `approve` alone and counts where it speaks.
+//! Leaves out: asking the person, and whether a project's file is to be read (its trust).
+
+mod change;
+mod lock_file;
+
+use std::fs;
+use std::io::Write as _;
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use outrigger_connect::ServerName;
+use serde_json::Value;
+
+pub use change::{Change, ChangeKind, changes};
+use lock_file::LockFile;
+pub use lock_file::PinError;
+
+use crate::catalog::CatalogTool;
+use crate::digest::Digest;
+
+/// What happens to a tool that was never seen before.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum PinMode {
+    /// It may be used, and nothing is written.
+    Look,
+    /// It may be used, and is pinned as it is now.
+    FirstUse,
+    /// It is held back.
+    Locked,
+}
+
+/// Where pins are kept.
+#[derive(Debug, Clone, Default)]
+pub struct PinFiles {
+    /// The person's own file.
+    pub user: Option<PathBuf>,
+    /// The project's file.
+    pub project: Option<PathBuf>,
+    /// A folder for approved definitions, so that a change can be shown.
+    pub definitions: Option<PathBuf>,
+}
+
+/// The pins of a run.
+#[derive(Debug)]
+pub struct Pins {
+    mode: PinMode,
+    files: PinFiles,
+    known: Mutex<Known>,
+}
+
+#[derive(Debug, Default)]
+struct Known {
+    user: LockFile,
+    project: LockFile,
+    trouble: Option<String>,
+}
+
+/// A server as pins know it: its name, and what it is configured to run or to call.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ServerIdentity {
+    /// Its configured name.
+    pub name: ServerName,
+    /// Fingerprint of its command line or address, as written.
+    pub digest: Digest,
+    /// Whether it comes with the project, so that the project's file speaks about it.
+    pub of_project: bool,
+}
+
+/// A tool that may not be used until a person has looked at it.
+#[derive(Debug, Clone)]
+pub struct HeldTool {
+    /// The tool as it is now.
+    pub tool: Arc<CatalogTool>,
+    /// What was approved; `None` when nothing was (see [`PinMode::Locked`]).
+    pub approved: Option<String>,
+    /// What differs, as far as the approved definition is still here.
+    pub changes: Vec<Change>,
+}
+
+/// What became of a server's tools.
+#[derive(Debug, Default)]
+pub struct Review {
+    /// Held back.
+    pub held: Vec<HeldTool>,
+    /// Raw names of tools that may be used and were never pinned.
+    pub unpinned: Vec<String>,
+}
+
+/// Whose pins are written.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Whose {
+    /// The person's own.
+    User,
+    /// The project's.
+    Project,
+}
+
+impl ServerIdentity {
+    /// The key in a lock file: readable, and different for each identity.
+    fn key(&self) -> String {
+        let digest = self.digest.to_string();
+        format!("{}@{}", self.name, &digest[..16])
+    }
+}
+
+impl HeldTool {
+    /// Why, in one sentence.
+    pub fn reason(&self) -> String {
+        let server = &self.tool.server;
+        if self.approved.is_none() {
+            return format!(
+                "it was never approved, and the run is locked; `outrigger pin {server}` shows it and asks"
+            );
+        }
+        let mut kinds: Vec<&str> = self
+            .changes
+            .iter()
+            .map(|change| change.kind.as_str())
+            .collect();
+        kinds.sort_unstable();
+        kinds.dedup();
+        let what = if kinds.is_empty() {
+            String::new()
+        } else {
+            format!(" ({})", kinds.join(", "))
+        };
+        format!(
+            "it has changed since it was approved{what}; `outrigger pin {server}` shows the change and asks"
+        )
+    }
+}
+
+impl Pins {
+    /// No pins at all: nothing is compared and nothing is kept.
+    pub fn none() -> Self {
+        Self {
+            mode: PinMode::Look,
+            files: PinFiles::default(),
+            known: Mutex::default(),
+        }
+    }
+
+    /// Reads what was approved. A file that cannot be read is an error: what it holds back is not
+    /// known.
+    pub fn open(files: PinFiles, mode: PinMode) -> Result<Self, PinError> {
+        let read = |path: &Option<PathBuf>| {
+            path.as_deref()
+                .map_or(Ok(LockFile::default()), LockFile::read)
+        };
+        let known = Known {
+            user: read(&files.user)?,
+            project: read(&files.project)?,
+            trouble: None,
+        };
+        Ok(Self {
+            mode,
+            files,
+            known: Mutex::new(known),
+        })
+    }
+
+    /// Compares a server's tools with what was approved, and in [`PinMode::FirstUse`] pins those that
+    /// are new.
+    pub fn review(&self, server: &ServerIdentity, tools: &[Arc<CatalogTool>]) -> Review {
+        let key = server.key();
+        let (mut review, mut new) = (Review::default(), Vec::new());
+        {
+            let known = self.known();
+            for tool in tools {
+                match known.approved(server, &key, &tool.raw_name) {
+                    Some(approved) if approved == tool.digest.to_string() => {}
+                    Some(approved) => review.held.push(HeldTool {
+                        tool: Arc::clone(tool),
+                        changes: self.changes(&approved, tool),
+                        approved: Some(approved),
+                    }),
+                    None if self.mode == PinMode::Locked => review.held.push(HeldTool {
+                        tool: Arc::clone(tool),
+                        approved: None,
+                        changes: Vec::new(),
+                    }),
+                    None => {
+                        review.unpinned.push(tool.raw_name.clone());
+                        new.push(Arc::clone(tool));
+                    }
+                }
+            }
+        }
+        if self.mode == PinMode::FirstUse
+            && !new.is_empty()
+            && let Err(error) = self.approve(server, &new, Whose::User)
+        {
+            self.known().trouble.get_or_insert(error.to_string());
+        }
+        review
+    }
+
+    /// Pins tools as they are now.
+    pub fn approve(
+        &self,
+        server: &ServerIdentity,
+        tools: &[Arc<CatalogTool>],
+        whose: Whose,
+    ) -> Result<(), PinError> {
+        let path = match whose {
+            Whose::User => &self.files.user,
+            Whose::Project => &self.files.project,
+        };
+        let Some(path) = path else {
+            return Ok(());
+        };
+        for tool in tools {
+            self.keep(tool)?;
+        }
+        let key = server.key();
+        let written = LockFile::update(path, |file| {
+            for tool in tools {
+                file.pin(&key, &tool.raw_name, tool.digest.to_string());
+            }
+        })?;
+        let mut known = self.known();
+        match whose {
+            Whose::User => known.user = written,
+            Whose::Project => known.project = written,
+        }
+        Ok(())
+    }
+
+    /// Why a first sight could not be kept; the first time that happened.
+    pub fn trouble(&self) -> Option<String> {
+        self.known().trouble.clone()
+    }
+
+    fn known(&self) -> MutexGuard<'_, Known> {
+        self.known.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// What differs from an approved definition; nothing when that is no longer here.
+    fn changes(&self, approved: &str, tool: &CatalogTool) -> Vec<Change> {
+        let read = |path: &Path| -> Option<Value> {
+            let value: Value = serde_json::from_str(&fs::read_to_string(path).ok()?).ok()?;
+            // Somebody may have changed what only we write.
+            (Digest::of(&value).to_string() == approved).then_some(value)
+        };
+        let was = self.definition(approved).and_then(|path| read(&path));
+        was.map_or_else(Vec::new, |was| changes(&was, &tool.definition()))
+    }
+
+    fn definition(&self, digest: &str) -> Option<PathBuf> {
+        let folder = self.files.definitions.as_ref()?;
+        Some(folder.join(format!("{digest}.json")))
+    }
+
+    /// Keeps a definition, so that a later change can be shown.
+    fn keep(&self, tool: &CatalogTool) -> Result<(), PinError> {
+        let Some(path) = self.definition(&tool.digest.to_string()) else {
+            return Ok(());
+        };
+        if path.exists() {
+            return Ok(());
+        }
+        let written = || -> std::io::Result<()> {
+            let folder = path.parent().unwrap_or(&path);
+            fs::create_dir_all(folder)?;
+            let mut file = tempfile::NamedTempFile::new_in(folder)?;
+            file.write_all(tool.definition().to_string().as_bytes())?;
+            file.persist(&path)?;
+            Ok(())
+        };
+        written().map_err(|error| PinError::write(&path, &error))
+    }
+}
+
+impl Known {
+    /// The project's file counts where it speaks of a tool of its own servers, and about no other: it
+    /// came with a checkout.
+    fn approved(&self, server: &ServerIdentity, key: &str, tool: &str) -> Option<String> {
+        let of = |file: &LockFile| file.pinned(key, tool).map(str::to_owned);
+        let shared = server.of_project.then(|| of(&self.project)).flatten();
+        shared.or_else(|| of(&self.user))
+    }
+}
