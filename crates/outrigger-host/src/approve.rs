@@ -3,6 +3,7 @@
 use async_trait::async_trait;
 
 use crate::catalog::CatalogTool;
+use crate::pins::ServerIdentity;
 
 /// Somebody, or something, that answers for a person.
 ///
@@ -19,6 +20,8 @@ pub trait Approver: Send + Sync {
 pub struct Question<'a> {
     /// The tool.
     pub tool: &'a CatalogTool,
+    /// Its server; `None` for one of ours.
+    pub server: Option<&'a ServerIdentity>,
     /// The arguments exactly as they would be sent: JSON text.
     pub arguments: &'a str,
     /// The rule that wants to know.
@@ -32,6 +35,11 @@ pub enum Answer {
     Once,
     /// This call, and later ones of the same tool as it is defined now, until the program ends.
     Session,
+    /// This call may run, because of what was said earlier ([`grants`](crate::grants)).
+    Granted {
+        /// What was said, as a person would find it.
+        grant: String,
+    },
     /// It may not.
     No {
         /// Words for the model.

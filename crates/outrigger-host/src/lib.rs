@@ -10,7 +10,9 @@ mod arguments;
 pub mod catalog;
 pub mod config;
 mod digest;
+pub mod grants;
 mod host;
+mod kept_file;
 mod name;
 pub mod outcome;
 pub mod pins;
@@ -25,6 +27,7 @@ pub mod words;
 
 pub use digest::Digest;
 pub use host::{Builtin, Failure, FailureKind, Host, Parts, Ready, ServerState, ServerStatus};
+pub use kept_file::KeptFileError;
 pub use name::ToolName;
 pub use pipeline::{CallContext, CallReport, Permit, ProposedCall};
 pub use schema::{Schema, UnusableSchema, Violation};

@@ -13,7 +13,6 @@ mod change;
 mod lock_file;
 
 use std::fs;
-use std::io::Write as _;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
@@ -22,10 +21,10 @@ use serde_json::Value;
 
 pub use change::{Change, ChangeKind, changes};
 use lock_file::LockFile;
-pub use lock_file::PinError;
 
 use crate::catalog::CatalogTool;
 use crate::digest::Digest;
+use crate::kept_file::{self, KeptFileError};
 
 /// What happens to a tool that was never seen before.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -105,8 +104,8 @@ pub enum Whose {
 }
 
 impl ServerIdentity {
-    /// The key in a lock file: readable, and different for each identity.
-    fn key(&self) -> String {
+    /// The key in files: readable, and different for each identity.
+    pub(crate) fn key(&self) -> String {
         let digest = self.digest.to_string();
         format!("{}@{}", self.name, &digest[..16])
     }
@@ -151,7 +150,7 @@ impl Pins {
 
     /// Reads what was approved. A file that cannot be read is an error: what it holds back is not
     /// known.
-    pub fn open(files: PinFiles, mode: PinMode) -> Result<Self, PinError> {
+    pub fn open(files: PinFiles, mode: PinMode) -> Result<Self, KeptFileError> {
         let read = |path: &Option<PathBuf>| {
             path.as_deref()
                 .map_or(Ok(LockFile::default()), LockFile::read)
@@ -210,7 +209,7 @@ impl Pins {
         server: &ServerIdentity,
         tools: &[Arc<CatalogTool>],
         whose: Whose,
-    ) -> Result<(), PinError> {
+    ) -> Result<(), KeptFileError> {
         let path = match whose {
             Whose::User => &self.files.user,
             Whose::Project => &self.files.project,
@@ -261,22 +260,15 @@ impl Pins {
     }
 
     /// Keeps a definition, so that a later change can be shown.
-    fn keep(&self, tool: &CatalogTool) -> Result<(), PinError> {
+    fn keep(&self, tool: &CatalogTool) -> Result<(), KeptFileError> {
         let Some(path) = self.definition(&tool.digest.to_string()) else {
             return Ok(());
         };
         if path.exists() {
             return Ok(());
         }
-        let written = || -> std::io::Result<()> {
-            let folder = path.parent().unwrap_or(&path);
-            fs::create_dir_all(folder)?;
-            let mut file = tempfile::NamedTempFile::new_in(folder)?;
-            file.write_all(tool.definition().to_string().as_bytes())?;
-            file.persist(&path)?;
-            Ok(())
-        };
-        written().map_err(|error| PinError::write(&path, &error))
+        let text = tool.definition().to_string();
+        kept_file::replace(&path, &text).map_err(|error| KeptFileError::write(&path, &error))
     }
 }
 

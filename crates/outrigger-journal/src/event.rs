@@ -236,6 +236,8 @@ pub enum DecidedBy {
     Policy,
     /// A person, asked because of a rule.
     Person,
+    /// What a person had said about such calls earlier.
+    Grant,
     /// Nobody: a rule asked and there was nobody to answer.
     Nobody,
 }

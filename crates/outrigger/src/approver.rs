@@ -1,51 +1,115 @@
-//! Asking the person at the terminal.
+//! Asking the person at the terminal, after looking at what they have said earlier.
+
+mod arguments;
 
 use std::sync::Arc;
 
 use async_trait::async_trait;
-use outrigger_host::approve::{Answer, Approver, NobodyThere, Question};
+use jiff::Timestamp;
+use outrigger_host::approve::{Answer, Approver, Question};
+use outrigger_host::grants::{Grant, Grants, LASTS, Pattern};
 use tokio::sync::oneshot;
 
 use crate::screen::{Label, Screen};
 use crate::visible;
 
-/// The person, if one is there.
-pub(crate) fn approver(screen: Screen) -> Arc<dyn Approver> {
-    if screen.can_ask() {
-        Arc::new(Terminal { screen })
-    } else {
-        Arc::new(NobodyThere)
-    }
+const PROMPT: &str = "Run it? [y]es, yes for this [s]ession, [a]lways, [n]o (or say why not): ";
+const WHICH: &str = "Always for which arguments? Enter: exactly these; `*`: any; or KEY=GLOB, for example path=docs/*: ";
+
+/// The person, if one is there, and what they have said earlier.
+pub(crate) fn approver(grants: Arc<Grants>, screen: Screen) -> Arc<dyn Approver> {
+    Arc::new(Person { grants, screen })
 }
 
-struct Terminal {
+struct Person {
+    grants: Arc<Grants>,
     screen: Screen,
 }
 
 #[async_trait]
-impl Approver for Terminal {
+impl Approver for Person {
     async fn ask(&self, question: Question<'_>) -> Answer {
+        if let Some(grant) = self.grants.find(question, Timestamp::now()) {
+            return Answer::Granted {
+                grant: described(&grant),
+            };
+        }
+        if !self.screen.can_ask() {
+            return Answer::Nobody;
+        }
         self.show(question);
+        let folded = arguments::folds(question.arguments);
         loop {
-            self.screen
-                .prompt("Run it? [y]es, yes for this [s]ession, [n]o (or say why not): ");
+            if folded {
+                self.screen.prompt("[v]iew what is folded. ");
+            }
+            self.screen.prompt(PROMPT);
             let Some(line) = line_from_stdin().await else {
                 return Answer::Nobody;
             };
-            if let Some(answer) = understand(&line) {
-                return answer;
+            match understand(&line) {
+                None => {}
+                Some(Understood::View) if folded => self.arguments(question.arguments, true),
+                Some(Understood::View) => {
+                    return Answer::No {
+                        reason: Some(line.trim().to_owned()),
+                    };
+                }
+                Some(Understood::Always) => {
+                    if let Some(answer) = self.always(question).await {
+                        return answer;
+                    }
+                }
+                Some(Understood::Answer(answer)) => return answer,
             }
         }
     }
 }
 
-impl Terminal {
+/// A grant as the journal names it.
+fn described(grant: &Grant) -> String {
+    format!("{} of {}", grant.id, grant.since.strftime("%F"))
+}
+
+impl Person {
+    /// Asks for which arguments, and keeps it. `None`: it could not be kept, and is asked about again.
+    async fn always(&self, question: Question<'_>) -> Option<Answer> {
+        loop {
+            self.screen.prompt(WHICH);
+            let Some(line) = line_from_stdin().await else {
+                return Some(Answer::Nobody);
+            };
+            let pattern = match Pattern::typed(&line, question.arguments) {
+                Ok(pattern) => pattern,
+                Err(error) => {
+                    self.screen.insist(visible::line(&error.to_string()));
+                    continue;
+                }
+            };
+            return match self.grants.give(question, pattern, Timestamp::now(), LASTS) {
+                Ok(grant) => {
+                    self.screen.insist(format_args!(
+                        "granted until {} as `{}`; `outrigger grants` lists it and takes it back",
+                        grant.until.strftime("%F"),
+                        grant.id
+                    ));
+                    Some(Answer::Granted {
+                        grant: described(&grant),
+                    })
+                }
+                Err(error) => {
+                    self.screen.insist(format_args!(
+                        "it cannot be kept: {}",
+                        visible::line(&error.to_string())
+                    ));
+                    None
+                }
+            };
+        }
+    }
+
     fn show(&self, question: Question<'_>) {
-        let Question {
-            tool,
-            arguments,
-            rule,
-        } = question;
+        let Question { tool, rule, .. } = question;
         let title = |text| self.screen.talk(Label::Dim, text);
         self.screen.insist(format_args!(
             "\n{}",
@@ -58,31 +122,48 @@ impl Terminal {
             tool.name,
             tool.server
         ));
-        self.screen.insist(format_args!(
-            "  {} {}",
-            title("arguments"),
-            visible::line(arguments)
-        ));
+        self.arguments(question.arguments, false);
         self.screen.insist(format_args!(
             "  {} {}",
             title("asked by "),
             visible::line(rule)
         ));
     }
+
+    fn arguments(&self, arguments: &str, whole: bool) {
+        let mut title = "arguments";
+        for line in arguments::lines(arguments, whole) {
+            self.screen.insist(format_args!(
+                "  {} {line}",
+                self.screen.talk(Label::Dim, &format!("{title:<9}"))
+            ));
+            title = "";
+        }
+    }
+}
+
+#[derive(Debug, PartialEq, Eq)]
+enum Understood {
+    Answer(Answer),
+    Always,
+    View,
 }
 
 /// `None` when nothing was answered. Anything but yes is a no, and longer words are its reason.
-fn understand(line: &str) -> Option<Answer> {
+fn understand(line: &str) -> Option<Understood> {
     let line = line.trim();
-    match line.to_lowercase().as_str() {
-        "" => None,
-        "y" | "yes" => Some(Answer::Once),
-        "s" | "session" => Some(Answer::Session),
-        "n" | "no" => Some(Answer::No { reason: None }),
-        _ => Some(Answer::No {
+    let answer = match line.to_lowercase().as_str() {
+        "" => return None,
+        "v" | "view" => return Some(Understood::View),
+        "a" | "always" => return Some(Understood::Always),
+        "y" | "yes" => Answer::Once,
+        "s" | "session" => Answer::Session,
+        "n" | "no" => Answer::No { reason: None },
+        _ => Answer::No {
             reason: Some(line.to_owned()),
-        }),
-    }
+        },
+    };
+    Some(Understood::Answer(answer))
 }
 
 /// A thread of its own, since nothing can take back a read from a terminal: an interrupt must not
@@ -104,15 +185,20 @@ mod tests {
 
     #[test]
     fn only_yes_is_yes() {
-        assert_eq!(understand("Y\n"), Some(Answer::Once));
-        assert_eq!(understand("session"), Some(Answer::Session));
+        let answer = |line| match understand(line) {
+            Some(Understood::Answer(answer)) => answer,
+            other => panic!("{other:?}"),
+        };
+        assert_eq!(answer("Y\n"), Answer::Once);
+        assert_eq!(answer("session"), Answer::Session);
         assert_eq!(understand(" \n"), None);
-        assert_eq!(understand("no"), Some(Answer::No { reason: None }));
+        assert_eq!(understand("a"), Some(Understood::Always));
+        assert_eq!(answer("no"), Answer::No { reason: None });
         assert_eq!(
-            understand("yes but later"),
-            Some(Answer::No {
+            answer("yes but later"),
+            Answer::No {
                 reason: Some("yes but later".to_owned())
-            })
+            }
         );
     }
 }

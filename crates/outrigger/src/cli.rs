@@ -91,6 +91,8 @@ pub(crate) enum Command {
     Call(CallArgs),
     /// Show the configuration in force
     Config(ConfigArgs),
+    /// List what you have said about calls to come, and take it back
+    Grants(GrantsArgs),
     /// Show which tools are new or have changed, and approve them as they are
     Pin(PinArgs),
     /// Show what this folder's own configuration brings, and trust it or not
@@ -182,6 +184,31 @@ pub(crate) enum ConfigCommand {
         /// As JSON
         #[arg(long)]
         json: bool,
+    },
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct GrantsArgs {
+    #[command(subcommand)]
+    pub(crate) command: Option<GrantsCommand>,
+}
+
+#[derive(Debug, Subcommand)]
+pub(crate) enum GrantsCommand {
+    /// All grants
+    List {
+        /// As JSON
+        #[arg(long)]
+        json: bool,
+    },
+    /// Take grants back
+    Revoke {
+        /// Their names
+        #[arg(required_unless_present = "all")]
+        ids: Vec<String>,
+        /// All of them
+        #[arg(long)]
+        all: bool,
     },
 }
 

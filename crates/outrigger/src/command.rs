@@ -5,6 +5,7 @@ pub(crate) mod call;
 pub(crate) mod completions;
 pub(crate) mod config;
 pub(crate) mod doctor;
+pub(crate) mod grants;
 pub(crate) mod login;
 pub(crate) mod logout;
 pub(crate) mod man;

@@ -10,6 +10,7 @@ use std::time::Duration;
 use outrigger_connect::{Connector, FileTokens, OAuth};
 use outrigger_host::approve::{Approver, NobodyThere};
 use outrigger_host::config::{Config, EntryState, ProjectStanding, Severity, Trust};
+use outrigger_host::grants::Grants;
 use outrigger_host::pins::{PinMode, Pins};
 use outrigger_host::policy::Policy;
 use outrigger_host::{Host, Parts};
@@ -298,6 +299,15 @@ impl Session {
         }
         Ok(())
     }
+}
+
+/// What the person has said about calls to come.
+pub(crate) fn grants(common: &Common) -> Result<Arc<Grants>, CommandError> {
+    let grants = Grants::open(surroundings::grants(common)).map_err(|error| {
+        CommandError::usage(error.to_string())
+            .hint("what was granted is not known, so nothing was started; mend it or remove it")
+    })?;
+    Ok(Arc::new(grants))
 }
 
 /// What was approved. A project's file counts when the project is trusted.

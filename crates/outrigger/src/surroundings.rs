@@ -71,6 +71,11 @@ pub(crate) fn journal(common: &Common) -> Result<PathBuf, CommandError> {
     state(common).map(|dir| dir.join("journal.db"))
 }
 
+/// Where it is kept what was said about calls to come; without a home nothing was.
+pub(crate) fn grants(common: &Common) -> Option<PathBuf> {
+    state(common).ok().map(|dir| dir.join("grants.toml"))
+}
+
 /// Where it is kept what was approved of the servers' tools.
 pub(crate) fn pins(common: &Common) -> Result<PinFiles, CommandError> {
     // Without a home nothing can be kept, and nothing was.

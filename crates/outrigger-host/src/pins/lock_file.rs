@@ -2,11 +2,11 @@
 //! that a change reads well in a diff. Replaced as a whole; writers of several processes take turns.
 
 use std::collections::BTreeMap;
-use std::fs::{self, File};
-use std::io::{ErrorKind, Write as _};
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
 use serde::{Deserialize, Serialize};
+
+use crate::kept_file::{self, KeptFileError};
 
 const HEAD: &str = "\
 # Which definition of each tool was approved: SHA-256 over name, title, description, schemas and annotations.
@@ -35,30 +35,6 @@ struct Server {
     tools: BTreeMap<String, String>,
 }
 
-/// A lock file that cannot be read or written.
-#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[error("`{}` {what}: {reason}", path.display())]
-pub struct PinError {
-    /// The file.
-    pub path: PathBuf,
-    what: &'static str,
-    reason: String,
-}
-
-impl PinError {
-    pub(super) fn write(path: &Path, error: &std::io::Error) -> Self {
-        Self::new(path, "cannot be written", error)
-    }
-
-    fn new(path: &Path, what: &'static str, reason: impl ToString) -> Self {
-        Self {
-            path: path.to_owned(),
-            what,
-            reason: reason.to_string().trim().replace('\n', " "),
-        }
-    }
-}
-
 impl Default for LockFile {
     fn default() -> Self {
         Self {
@@ -70,20 +46,19 @@ impl Default for LockFile {
 
 impl LockFile {
     /// Reads a file; one that does not exist holds nothing.
-    pub(super) fn read(path: &Path) -> Result<Self, PinError> {
-        let text = match fs::read_to_string(path) {
-            Ok(text) => text,
-            Err(error) if error.kind() == ErrorKind::NotFound => return Ok(Self::default()),
-            Err(error) => return Err(PinError::new(path, "cannot be read", error)),
+    pub(super) fn read(path: &Path) -> Result<Self, KeptFileError> {
+        let Some(text) = kept_file::read(path)? else {
+            return Ok(Self::default());
         };
-        let file: Self = toml::from_str(&text)
-            .map_err(|error| PinError::new(path, "is not a lock file of this program", error))?;
+        let file: Self = toml::from_str(&text).map_err(|error| {
+            KeptFileError::new(path, "is not a lock file of this program", error)
+        })?;
         if file.version > VERSION {
             let reason = format!(
                 "it has version {}, and {VERSION} is the newest known here",
                 file.version
             );
-            return Err(PinError::new(
+            return Err(KeptFileError::new(
                 path,
                 "was written by a newer program",
                 reason,
@@ -93,25 +68,15 @@ impl LockFile {
     }
 
     /// Changes a file, whatever others have written to it meanwhile, and gives what it holds then.
-    pub(super) fn update(path: &Path, change: impl FnOnce(&mut Self)) -> Result<Self, PinError> {
-        let failed = |error: std::io::Error| PinError::write(path, &error);
-        let folder = path.parent().unwrap_or(path);
-        fs::create_dir_all(folder).map_err(failed)?;
-        let _turn = turn(folder).map_err(failed)?;
-        let mut file = Self::read(path)?;
-        change(&mut file);
-        let text = toml::to_string_pretty(&file)
-            .map_err(|error| PinError::new(path, "cannot be written", error))?;
-        let replace = || -> std::io::Result<()> {
-            let mut aside = tempfile::NamedTempFile::new_in(folder)?;
-            aside.write_all(HEAD.as_bytes())?;
-            aside.write_all(text.as_bytes())?;
-            aside.as_file().sync_all()?;
-            aside.persist(path)?;
-            Ok(())
-        };
-        replace().map_err(failed)?;
-        Ok(file)
+    pub(super) fn update(
+        path: &Path,
+        change: impl FnOnce(&mut Self),
+    ) -> Result<Self, KeptFileError> {
+        kept_file::update(path, Self::read, change, |file| {
+            let text = toml::to_string_pretty(file)
+                .map_err(|error| KeptFileError::new(path, "cannot be written", error))?;
+            Ok(format!("{HEAD}{text}"))
+        })
     }
 
     pub(super) fn pinned(&self, server: &str, tool: &str) -> Option<&str> {
@@ -125,19 +90,10 @@ impl LockFile {
     }
 }
 
-/// Waits for other writers; the turn ends when what is returned is dropped. The folder itself is
-/// locked, so that nothing is left beside the file; where a folder cannot be opened (Windows), writers
-/// do not wait, and the last one counts.
-fn turn(folder: &Path) -> std::io::Result<Option<File>> {
-    let Ok(folder) = File::open(folder) else {
-        return Ok(None);
-    };
-    folder.lock()?;
-    Ok(Some(folder))
-}
-
 #[cfg(test)]
 mod tests {
+    use std::fs;
+
     use super::*;
 
     #[test]

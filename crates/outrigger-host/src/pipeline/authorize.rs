@@ -74,8 +74,10 @@ impl Host {
             Decision::Ask => {}
         }
         let key = (tool.name.clone(), tool.digest);
+        let server = self.identity(&tool.server);
         let question = Question {
             tool: &tool,
+            server: server.as_ref(),
             arguments: arguments.raw.get(),
             rule: &verdict.rule,
         };
@@ -86,6 +88,10 @@ impl Host {
         match answer {
             Answer::Once | Answer::Session => {
                 decided(true, DecidedBy::Person, None);
+                Ok(Permit { tool, arguments })
+            }
+            Answer::Granted { grant } => {
+                decided(true, DecidedBy::Grant, Some(grant));
                 Ok(Permit { tool, arguments })
             }
             Answer::No { reason } => {

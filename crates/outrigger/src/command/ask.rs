@@ -51,7 +51,7 @@ async fn ask(
         config: &config,
         record: Record::Journal(started),
         observers: vec![display.clone()],
-        approver: approver::approver(screen),
+        approver: approver::approver(session::grants(common)?, screen),
         allow: &args.allow,
     })
     .await?;

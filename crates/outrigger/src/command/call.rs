@@ -43,7 +43,7 @@ async fn call(
         config: &config,
         record: Record::Journal(started),
         observers: vec![Arc::new(Display::new(screen, Show::Servers))],
-        approver: approver::approver(screen),
+        approver: approver::approver(session::grants(common)?, screen),
         allow: &args.allow,
     })
     .await?;

@@ -9,7 +9,7 @@ use crate::model::Model;
 use crate::place::{Place, until};
 use crate::scripted::{Log, lab};
 
-const PROMPT: &str = "Run it? [y]es, yes for this [s]ession, [n]o (or say why not): ";
+const PROMPT: &str = "Run it? [y]es, yes for this [s]ession, [a]lways, [n]o (or say why not): ";
 
 /// The program at a terminal of its own.
 fn at_terminal(place: &Place, words: &[&str]) -> PtySession {
@@ -51,11 +51,11 @@ fn yes_is_for_one_call_and_session_for_all_of_that_tool() {
     session
         .exp_string("mcp__lab__repeat (`repeat` of the server `lab`)")
         .unwrap();
-    session.exp_string("{\"text\":\"one\"}").unwrap();
+    session.exp_string("text: \"one\"").unwrap();
     session.exp_string("the default of the policy").unwrap();
     session.exp_string(PROMPT).unwrap();
     session.send_line("y").unwrap();
-    session.exp_string("{\"text\":\"two\"}").unwrap();
+    session.exp_string("text: \"two\"").unwrap();
     session.exp_string(PROMPT).unwrap();
     session.send_line("s").unwrap();
     // `three` is not asked about; another tool is.
@@ -201,4 +201,115 @@ fn control_c_at_the_question_sends_nothing() {
         place.last_run()
     );
     place.assert_nothing_runs();
+}
+
+#[test]
+fn always_is_for_arguments_like_these_and_can_be_taken_back() {
+    let (place, log) = lab();
+    let mut session = at_terminal(&place, &["call", "lab", "keep", "path=docs/a.md"]);
+    session.exp_string(PROMPT).unwrap();
+    session.send_line("a").unwrap();
+    session.exp_string("Always for which arguments?").unwrap();
+    session.send_line("file=docs/*").unwrap();
+    session
+        .exp_string("the call has no argument `file`; it has `path`")
+        .unwrap();
+    session.exp_string("Always for which arguments?").unwrap();
+    session.send_line("path=docs/*").unwrap();
+    session.exp_string("granted until ").unwrap();
+    let (ended, rest) = code(session);
+    assert_eq!(ended, 0, "{rest}");
+
+    // Also where nobody is there; and for nothing else.
+    let keep = |path: &str| place.run(&["call", "lab", "keep", path]).code;
+    assert_eq!(keep("path=docs/b.md"), 0);
+    assert_eq!(keep("path=docs/../secret"), 3);
+    assert_eq!(keep("path=other/b.md"), 3);
+    assert_eq!(place.run(&["call", "lab", "repeat", "text=docs/a"]).code, 3);
+    assert!(place.run(&["runs"]).out.contains("call"));
+    let granted = place.run(&["call", "lab", "keep", "path=docs/c.md"]);
+    assert_eq!(granted.code, 0);
+    let run = place.last_run();
+    assert!(
+        run.contains("call 1: allowed by a grant (the default of the policy): "),
+        "{run}"
+    );
+
+    // Not for a server of that name that is started in another way, and not after it is taken back.
+    let listed = place.run(&["grants", "list", "--json"]).json();
+    let id = listed[0]["id"].as_str().unwrap();
+    let shown = place.run(&["grants"]);
+    assert!(
+        shown.out.contains("mcp__lab__keep with path~docs/* until "),
+        "{shown:#?}"
+    );
+    let sent = log.of("tools/call").len();
+    let file = place.project().join(".mcp.json");
+    let entry = std::fs::read_to_string(&file).unwrap();
+    std::fs::write(
+        &file,
+        entry
+            .replace("\"python3\"", "\"python3\", \"env\": {}")
+            .replace("scripted_server.py\",", "scripted_server.py\", "),
+    )
+    .unwrap();
+    assert_eq!(keep("path=docs/d.md"), 0, "the command line is the same");
+    std::fs::write(
+        &file,
+        entry
+            .replace("\"python3\"", "\"/usr/bin/env\"")
+            .replace("\"args\": [", "\"args\": [\"python3\","),
+    )
+    .unwrap();
+    assert_eq!(keep("path=docs/d.md"), 3, "another command line");
+    std::fs::write(&file, entry).unwrap();
+    assert_eq!(place.run(&["grants", "revoke", "nosuch"]).code, 2);
+    assert_eq!(place.run(&["grants", "revoke", id]).code, 0);
+    assert_eq!(keep("path=docs/b.md"), 3);
+    assert_eq!(log.of("tools/call").len(), sent + 1);
+}
+
+#[test]
+fn what_is_folded_can_be_looked_at() {
+    let (place, _log) = lab();
+    let long = format!("text={}HIDDEN{}", "a".repeat(900), "b".repeat(900));
+    let mut session = at_terminal(&place, &["call", "lab", "repeat", &long]);
+    let folded = session.exp_string("[v]iew what is folded. ").unwrap();
+    assert!(
+        folded.contains("characters folded, sha256") && !folded.contains("HIDDEN"),
+        "{folded}"
+    );
+    session.send_line("v").unwrap();
+    session.exp_string("HIDDEN").unwrap();
+    session.exp_string(PROMPT).unwrap();
+    session.send_line("n").unwrap();
+    assert_eq!(code(session).0, 3);
+}
+
+#[test]
+fn a_folder_is_trusted_at_the_terminal_or_not() {
+    let (place, log) = lab();
+    let ask = |answer: &str| {
+        let mut command = place.wary(&["call", "lab", "repeat", "text=hello", "--allow", "*"]);
+        command.env("NO_COLOR", "1");
+        let mut session = spawn_command(command, Some(60_000)).unwrap();
+        session.exp_string("brings its own configuration:").unwrap();
+        session.exp_string("server lab").unwrap();
+        session
+            .exp_string("Trust it? [y]es, for this [r]un only, [n]o: ")
+            .unwrap();
+        assert_eq!(log.heard().len(), 0, "nothing is started before the answer");
+        session.send_line(answer).unwrap();
+        code(session)
+    };
+    assert_eq!(ask("n").0, 3);
+    assert_eq!(log.heard().len(), 0);
+    let (once, said) = ask("r");
+    assert_eq!(once, 0, "{said}");
+    std::fs::remove_file(&log.0).unwrap();
+    let (always, said) = ask("y");
+    assert_eq!(always, 0, "{said}");
+    let mut command = place.wary(&["call", "lab", "repeat", "text=again", "--allow", "*"]);
+    let ran = command.output().unwrap();
+    assert_eq!(ran.status.code(), Some(0), "{ran:?}");
 }

@@ -156,6 +156,7 @@ fn who(by: DecidedBy) -> &'static str {
     match by {
         DecidedBy::Policy => "policy",
         DecidedBy::Person => "a person",
+        DecidedBy::Grant => "a grant",
         DecidedBy::Nobody => "nobody: nobody was there to answer",
     }
 }
