@@ -221,6 +221,7 @@ impl Inner {
             client: &self.client,
             probe: self.deadlines.probe,
             separate_exchanges: true,
+            doubtful: false,
             waiting_for: &waiting_for,
         };
         let made = handshake.run(Protocol::Legacy).await.is_ok();

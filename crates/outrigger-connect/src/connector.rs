@@ -100,7 +100,10 @@ impl Connector {
         };
         match outcome {
             Ok(peer) => {
-                attempt.remember(Some(peer.agreed.era));
+                // What was agreed on under a restriction says little about the server.
+                if attempt.protocol == Protocol::Auto {
+                    attempt.remember(Some(peer.agreed.era));
+                }
                 attempt
                     .connection(peer)
                     .ok_or_else(|| explain::cancelled(spec))
@@ -135,10 +138,15 @@ struct Attempt<'a> {
     timings: Timings,
     /// The method that is waited for.
     waiting_for: Mutex<&'static str>,
-    /// The server was started a second time, without the probe.
-    again: bool,
+    /// Times that the server was started.
+    starts: u32,
     identity: Identity,
+    /// The eras that may be spoken.
+    protocol: Protocol,
+    /// What the server spoke when it was last connected to.
     remembered: Option<Era>,
+    /// The same, until it does not hold any more.
+    expected: Option<Era>,
 }
 
 /// Which of the ways to a server is taken.
@@ -177,6 +185,8 @@ struct Open {
 
 impl<'a> Attempt<'a> {
     fn new(connector: &'a Connector, spec: &'a ServerSpec) -> Self {
+        let eras = connector.eras.as_ref();
+        let remembered = eras.and_then(|eras| eras.0.get(&spec.key()?));
         Self {
             connector,
             spec,
@@ -185,36 +195,36 @@ impl<'a> Attempt<'a> {
             begun: Instant::now(),
             timings: Timings::default(),
             waiting_for: Mutex::new("initialize"),
-            again: false,
+            starts: 0,
             identity: Identity {
                 info: connector.client.clone(),
                 capabilities: connector.handlers.capabilities().into(),
                 versions: Versions::allowed(spec.versions.as_deref()),
             },
-            remembered: connector
-                .eras
-                .as_ref()
-                .and_then(|eras| eras.0.get(&spec.key()?)),
+            protocol: match spec.transport {
+                TransportSpec::Sse(_) => Protocol::Legacy,
+                _ => spec.protocol,
+            },
+            remembered,
+            expected: remembered,
         }
     }
 
     async fn run(&mut self) -> Result<Peer, Trouble> {
-        let protocol = match self.spec.transport {
-            TransportSpec::Sse(_) => Protocol::Legacy,
-            _ => self.spec.protocol,
-        };
         let not_allowed = Trouble::Handshake(HandshakeError::NotAllowed);
-        let protocol = self.identity.versions.narrow(protocol).ok_or(not_allowed)?;
+        let narrowed = self.identity.versions.narrow(self.protocol);
+        self.protocol = narrowed.ok_or(not_allowed)?;
         self.open(Way::Configured)?;
         self.timings.start = self.begun.elapsed();
-        if protocol != Protocol::Auto || self.remembered != Some(Era::Legacy) {
-            return self.try_ways(protocol).await;
+        if self.protocol != Protocol::Auto || self.expected != Some(Era::Legacy) {
+            return self.try_ways(self.protocol).await;
         }
         match self.try_ways(Protocol::Legacy).await {
-            // It answers, and not as it did: what was remembered does not hold any more.
-            Err(Trouble::Handshake(error)) if error.is_answer() => {
+            // It does not do as it did: what was remembered does not hold any more.
+            Err(Trouble::Handshake(error)) if error.may_be_of_another_era() => {
                 tracing::debug!(server = %self.spec.name, "not the era that was remembered; probing it");
                 self.clean_up().await;
+                self.expected = None;
                 self.open(Way::Configured)?;
                 self.try_ways(Protocol::Auto).await
             }
@@ -240,7 +250,6 @@ impl<'a> Attempt<'a> {
             {
                 tracing::debug!(server = %self.spec.name, "ended on the probe; starting it again without");
                 self.clean_up().await;
-                self.again = true;
                 self.open(Way::Configured)?;
                 self.agree(Protocol::Legacy).await
             }
@@ -287,11 +296,12 @@ impl<'a> Attempt<'a> {
             link: open.link.as_ref(),
             client: &self.identity,
             // Half of the time at least is left for what comes after a probe that is not answered.
-            probe: match self.remembered {
-                Some(Era::Modern) => self.spec.deadlines.start / 2,
-                _ => self.spec.deadlines.probe.min(self.spec.deadlines.start / 2),
+            probe: match self.expected {
+                Some(_) => self.spec.deadlines.start / 2,
+                None => self.spec.deadlines.probe.min(self.spec.deadlines.start / 2),
             },
             separate_exchanges: self.over_http(),
+            doubtful: self.protocol == Protocol::Auto && self.expected == Some(Era::Legacy),
             waiting_for: &self.waiting_for,
         };
         handshake.run(protocol).await.map_err(Trouble::Handshake)
@@ -334,6 +344,7 @@ impl<'a> Attempt<'a> {
             TransportSpec::InProcess(spec) => Box::new(Pipe::open(spec, limits, ends)),
         };
         self.open = Some(Open { link, rpc });
+        self.starts += 1;
         Ok(())
     }
 

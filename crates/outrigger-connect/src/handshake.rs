@@ -117,11 +117,12 @@ pub(crate) enum HandshakeError {
 }
 
 impl HandshakeError {
-    /// The server is there and has answered.
-    pub(crate) fn is_answer(&self) -> bool {
+    /// The server is there, and has refused or died of what it was asked. In another era it may do
+    /// neither.
+    pub(crate) fn may_be_of_another_era(&self) -> bool {
         match self {
             Self::EndedOnProbe(failure) | Self::Failed { failure, .. } => {
-                !matches!(failure, Failure::NotSent(_) | Failure::Closed(_))
+                !matches!(failure, Failure::NotSent(_))
             }
             Self::Mismatch(_) | Self::BadResult { .. } => true,
             Self::NotModern(_) | Self::NotAllowed => false,
@@ -137,6 +138,8 @@ pub(crate) struct Handshake<'a> {
     pub(crate) probe: Duration,
     /// Each exchange stands alone (HTTP): the death of one says little about the server.
     pub(crate) separate_exchanges: bool,
+    /// A server that stays silent to `initialize` for as long as `probe` is probed as well.
+    pub(crate) doubtful: bool,
     /// The method that is waited for, for the words of a timeout.
     pub(crate) waiting_for: &'a Mutex<&'static str>,
 }
@@ -145,6 +148,7 @@ impl Handshake<'_> {
     /// Agrees within the allowed eras.
     pub(crate) async fn run(&self, protocol: Protocol) -> Result<Peer, HandshakeError> {
         let peer = match protocol {
+            Protocol::Legacy if self.doubtful => self.legacy_first().await?,
             Protocol::Legacy => self.initialize().await?,
             Protocol::Modern => self.modern_only().await?,
             Protocol::Auto => self.either().await?,
@@ -202,6 +206,24 @@ impl Handshake<'_> {
                     }
                 }
                 other => other,
+            },
+        }
+    }
+
+    /// `initialize` first. As with [`Self::either`], whichever answer comes decides.
+    async fn legacy_first(&self) -> Result<Peer, HandshakeError> {
+        let initialize = self.initialize();
+        tokio::pin!(initialize);
+        if let Ok(agreed) = tokio::time::timeout(self.probe, &mut initialize).await {
+            return agreed;
+        }
+        let mut discover = self.discover();
+        self.wait_for("initialize");
+        tokio::select! {
+            peer = &mut initialize => peer,
+            answer = discover.answer() => match self.judge(answer) {
+                Ok(Verdict::Modern(peer)) => Ok(peer),
+                Ok(Verdict::Legacy(_)) | Err(_) => initialize.await,
             },
         }
     }

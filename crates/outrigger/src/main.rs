@@ -8,6 +8,7 @@ mod cli;
 mod command;
 mod cpu;
 mod display;
+mod eras;
 mod error;
 mod loopback;
 mod models;

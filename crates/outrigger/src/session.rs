@@ -19,6 +19,7 @@ use tokio_util::sync::CancellationToken;
 
 use crate::builtin;
 use crate::cli::Common;
+use crate::eras::EraFolder;
 use crate::error::{CommandError, Exit};
 use crate::screen::{Label, Screen};
 use crate::trust::{self, Said, TrustStore};
@@ -188,6 +189,9 @@ impl Session {
         let mut connector = Connector::new(env!("CARGO_PKG_VERSION"), supervisor());
         if let Some(oauth) = &oauth {
             connector = connector.with_oauth(oauth.clone());
+        }
+        if let Some(folder) = surroundings::eras() {
+            connector = connector.with_eras(Arc::new(EraFolder::new(folder)));
         }
         let host = Host::start(
             config,

@@ -111,6 +111,11 @@ fn state(common: &Common) -> Result<PathBuf, CommandError> {
     dir.ok_or_else(|| no_home("--state-dir DIR"))
 }
 
+/// The folder where it is kept which era each server speaks; `None` without a home.
+pub(crate) fn eras() -> Option<PathBuf> {
+    xdg("XDG_CACHE_HOME", ".cache").map(|dir| dir.join("eras"))
+}
+
 /// The folder of weights.
 #[cfg(feature = "local")]
 pub(crate) fn weights() -> Result<PathBuf, CommandError> {

@@ -201,12 +201,12 @@ impl Attempt<'_> {
             Failure::NotSent(why) | Failure::Closed(why)
                 if matches!(self.spec.transport, TransportSpec::Stdio(_)) =>
             {
-                let twice = if self.again {
-                    ", both times it was started"
-                } else {
-                    ""
+                let each = match self.starts {
+                    0 | 1 => String::new(),
+                    2 => ", both times it was started".to_owned(),
+                    times => format!(", all {times} times it was started"),
                 };
-                let how = exit.map_or(why, |exit| format!("{exit}{twice}"));
+                let how = exit.map_or(why, |exit| format!("{exit}{each}"));
                 let message = format!("{place} ended before it answered `{method}`: {how}");
                 Said::new(Stage::Start, Kind::StartupFailed, message)
                     .hint("run the command by itself in a terminal to see what it says")

@@ -10,7 +10,7 @@ use serde_json::{Value, json};
 use tokio_util::sync::CancellationToken;
 
 use crate::peer::{Act, Peer, call, connect, error, good, result};
-use crate::web::{self, Web, json_reply};
+use crate::web::{self, Reply, Web, json_reply};
 
 fn modern(message: &Value) -> Act {
     match message["method"].as_str() {
@@ -266,6 +266,49 @@ async fn the_era_is_remembered_and_probed_again_when_it_does_not_hold() {
 
     drop(web);
     assert!(connect().await.is_err());
+    assert!(memory.0.lock().unwrap().is_empty());
+}
+
+#[tokio::test]
+async fn an_update_that_is_silent_or_hangs_up_is_probed_again() {
+    for (how, answer) in [
+        ("is silent", (|| Reply::Hang) as fn() -> Reply),
+        ("hangs up", || Reply::Cut),
+    ] {
+        let updated = Arc::new(AtomicBool::new(false));
+        let now_modern = updated.clone();
+        let web = Web::new(move |asked| {
+            let found = json!({ "supportedVersions": ["2026-07-28"], "capabilities": {} });
+            match (asked.method(), now_modern.load(Ordering::SeqCst)) {
+                ("server/discover", true) => json_reply(&web::result(asked, &found)),
+                ("initialize", true) => answer(),
+                _ => web::good(asked),
+            }
+        })
+        .await;
+        let memory = Arc::new(Memory::default());
+        let connector = Connector::new("0.0.0", None).with_eras(memory.clone());
+        let (mut spec, never) = (web.spec(), CancellationToken::new());
+        spec.deadlines.start = Duration::from_secs(4);
+        let first = Box::pin(connector.connect(&spec, &never)).await.unwrap();
+        assert_eq!(first.peer().era, Era::Legacy);
+        updated.store(true, Ordering::SeqCst);
+        let second = Box::pin(connector.connect(&spec, &never)).await;
+        assert_eq!(second.unwrap().peer().era, Era::Modern, "{how}");
+        let kept = memory.0.lock().unwrap().clone();
+        assert_eq!(kept.values().collect::<Vec<_>>(), [&Era::Modern], "{how}");
+    }
+}
+
+#[tokio::test]
+async fn what_was_agreed_on_under_a_restriction_is_not_remembered() {
+    let web = Web::new(|asked| web::good(asked)).await;
+    let memory = Arc::new(Memory::default());
+    let connector = Connector::new("0.0.0", None).with_eras(memory.clone());
+    let mut spec = web.spec();
+    spec.protocol = Protocol::Legacy;
+    let never = CancellationToken::new();
+    Box::pin(connector.connect(&spec, &never)).await.unwrap();
     assert!(memory.0.lock().unwrap().is_empty());
 }
 

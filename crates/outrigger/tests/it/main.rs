@@ -15,6 +15,7 @@ mod bad_config;
 mod bad_journal;
 mod bad_models;
 mod bad_servers;
+mod eras;
 mod interrupt;
 mod layers;
 mod limits;
