@@ -68,7 +68,7 @@ pub enum Event {
     ServerFailed {
         /// Configured name.
         server: String,
-        /// How far it came: `config`, `start`, `handshake`, `list`.
+        /// How far it came: `config`, `start`, `handshake`, `list`; `call` when it was ready before.
         stage: String,
         /// One sentence.
         error: String,
@@ -83,6 +83,13 @@ pub enum Event {
         server: String,
         /// Why.
         reason: String,
+    },
+    /// A server does something that it should not, and is used all the same.
+    ServerWarned {
+        /// Configured name.
+        server: String,
+        /// One sentence.
+        warning: String,
     },
     /// One tool definition was set aside; its server lives.
     ToolSetAside {

@@ -88,6 +88,7 @@ impl Order {
             Event::ServerReady { .. }
             | Event::ServerFailed { .. }
             | Event::ServerEnded { .. }
+            | Event::ServerWarned { .. }
             | Event::ToolSetAside { .. }
             | Event::TurnStarted { .. }
             | Event::ModelRetry { .. }

@@ -11,6 +11,7 @@ use std::borrow::Cow;
 use std::collections::HashSet;
 use std::fmt;
 use std::ops::Range;
+use std::sync::{Arc, PoisonError, RwLock};
 
 use aho_corasick::AhoCorasick;
 use serde_json::value::RawValue;
@@ -34,16 +35,24 @@ pub const SHORTEST_SECRET: usize = 6;
 /// How many encodings around each other are undone.
 const DEPTH: usize = 3;
 
-/// Finds secret values and replaces them by [`REDACTED`].
+/// Finds secret values and replaces them by [`REDACTED`]. Clones share what they know.
 ///
 /// White space around a value does not count. Values with fewer than [`SHORTEST_SECRET`]
 /// characters, and values that [`REDACTED`] itself contains, are not searched for.
-pub struct Redactor {
+#[derive(Clone, Default)]
+pub struct Redactor(Arc<RwLock<Arc<Known>>>);
+
+/// The values that are known at one time, and how to find them.
+#[derive(Default)]
+struct Known {
+    secrets: HashSet<String>,
     search: Search,
     patterns: Vec<Pattern>,
 }
 
+#[derive(Default)]
 enum Search {
+    #[default]
     Nothing,
     For(Box<AhoCorasick>),
     /// The search could not be built (secrets of hundreds of megabytes): nothing may pass.
@@ -53,36 +62,45 @@ enum Search {
 impl Redactor {
     /// A redactor for these values.
     pub fn new<S: AsRef<str>>(secrets: impl IntoIterator<Item = S>) -> Self {
-        let mut patterns = Vec::new();
-        let mut seen = HashSet::new();
+        let redactor = Self::default();
+        redactor.learn(secrets);
+        redactor
+    }
+
+    /// From now on these values are found too, by all clones.
+    pub fn learn<S: AsRef<str>>(&self, secrets: impl IntoIterator<Item = S>) {
+        // Held while the search is built, so that no two lose each other's values.
+        let mut known = self.0.write().unwrap_or_else(PoisonError::into_inner);
+        let mut all = known.secrets.clone();
+        let mut more = false;
         for secret in secrets {
             let secret = secret.as_ref().trim();
             let searched = secret.chars().count() >= SHORTEST_SECRET && !REDACTED.contains(secret);
-            if searched && seen.insert(secret.to_owned()) {
-                pattern::of(secret, &mut patterns);
-            }
+            more |= searched && all.insert(secret.to_owned());
         }
-        let search = if patterns.is_empty() {
-            Search::Nothing
-        } else {
-            AhoCorasick::new(patterns.iter().map(|p| p.bytes.as_slice()))
-                .map_or(Search::Everything, |found| Search::For(Box::new(found)))
-        };
-        Self { search, patterns }
+        if more {
+            *known = Arc::new(Known::of(all));
+        }
+    }
+
+    fn known(&self) -> Arc<Known> {
+        let known = self.0.read().unwrap_or_else(PoisonError::into_inner);
+        Arc::clone(&known)
     }
 
     /// Whether there is nothing to search for.
     pub fn is_empty(&self) -> bool {
-        matches!(self.search, Search::Nothing)
+        matches!(self.known().search, Search::Nothing)
     }
 
     /// The text without secrets; borrowed when there were none.
     pub fn redact<'a>(&self, text: &'a str) -> Cow<'a, str> {
-        match self.search {
+        let known = self.known();
+        match known.search {
             Search::Nothing => Cow::Borrowed(text),
             Search::Everything => Cow::Borrowed(REDACTED),
             Search::For(_) => {
-                let found = self.found(text.as_bytes(), 0);
+                let found = known.found(text.as_bytes(), 0);
                 if found.is_empty() {
                     Cow::Borrowed(text)
                 } else {
@@ -98,7 +116,27 @@ impl Redactor {
     /// digits hold a secret becomes the string [`REDACTED`], and so does the whole value when a
     /// secret that is itself JSON spans several tokens.
     pub fn redact_json<'a>(&self, value: &'a RawValue) -> Cow<'a, RawValue> {
-        json::redact(self, value)
+        json::redact(&self.known(), value)
+    }
+}
+
+impl Known {
+    fn of(secrets: HashSet<String>) -> Self {
+        let mut patterns = Vec::new();
+        for secret in &secrets {
+            pattern::of(secret, &mut patterns);
+        }
+        let search = if patterns.is_empty() {
+            Search::Nothing
+        } else {
+            AhoCorasick::new(patterns.iter().map(|p| p.bytes.as_slice()))
+                .map_or(Search::Everything, |found| Search::For(Box::new(found)))
+        };
+        Self {
+            secrets,
+            search,
+            patterns,
+        }
     }
 
     /// Where secrets are in this text, sorted and without overlaps.
@@ -146,7 +184,7 @@ impl Redactor {
 impl fmt::Debug for Redactor {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Redactor")
-            .field("patterns", &self.patterns.len())
+            .field("patterns", &self.known().patterns.len())
             .finish_non_exhaustive()
     }
 }

@@ -189,6 +189,14 @@ impl Run {
         recorded
     }
 
+    /// What keeps secrets out of the record; what it learns is kept out from then on.
+    pub fn redactor(&self) -> &Redactor {
+        match &self.0 {
+            Kind::Recorded(inner) => &inner.redactor,
+            Kind::Watched(watched) => watched.redactor(),
+        }
+    }
+
     /// The first failure to record, if there was one.
     pub fn trouble(&self) -> Option<String> {
         match &self.0 {

@@ -53,6 +53,7 @@ impl Redactor {
             Event::ServerReady { .. }
             | Event::ServerFailed { .. }
             | Event::ServerEnded { .. }
+            | Event::ServerWarned { .. }
             | Event::ToolSetAside { .. } => {
                 self.server_event(event);
             }
@@ -88,6 +89,7 @@ impl Redactor {
                 self.texts(hints.iter_mut().chain(stderr_tail));
             }
             Event::ServerEnded { server, reason } => self.texts([server, reason]),
+            Event::ServerWarned { server, warning } => self.texts([server, warning]),
             Event::ToolSetAside {
                 server,
                 tool,

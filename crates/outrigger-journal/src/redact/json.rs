@@ -6,17 +6,17 @@ use std::borrow::Cow;
 use serde_json::value::{RawValue, to_raw_value};
 
 use super::view::View;
-use super::{REDACTED, Redactor, Search, merged, replaced};
+use super::{Known, REDACTED, Search, merged, replaced};
 
-pub(super) fn redact<'a>(redactor: &Redactor, value: &'a RawValue) -> Cow<'a, RawValue> {
-    match redactor.search {
+pub(super) fn redact<'a>(known: &Known, value: &'a RawValue) -> Cow<'a, RawValue> {
+    match known.search {
         Search::Nothing => return Cow::Borrowed(value),
         Search::Everything => return Cow::Owned(placeholder()),
         Search::For(_) => {}
     }
-    let tokens = redact_tokens(redactor, value.get());
+    let tokens = redact_tokens(known, value.get());
     let text = tokens.as_deref().unwrap_or(value.get());
-    if !redactor.found_plain(text.as_bytes()).is_empty() {
+    if !known.found_plain(text.as_bytes()).is_empty() {
         return Cow::Owned(placeholder());
     }
     match tokens {
@@ -30,7 +30,7 @@ fn placeholder() -> Box<RawValue> {
 }
 
 /// Valid JSON with its strings and numbers redacted; `None` when there was nothing to redact.
-fn redact_tokens(redactor: &Redactor, text: &str) -> Option<String> {
+fn redact_tokens(known: &Known, text: &str) -> Option<String> {
     let bytes = text.as_bytes();
     let mut out: Option<String> = None;
     let (mut at, mut copied) = (0, 0);
@@ -40,12 +40,12 @@ fn redact_tokens(redactor: &Redactor, text: &str) -> Option<String> {
                 let end = string_end(bytes, at + 1);
                 (
                     end + 1,
-                    redact_string(redactor, &text[at + 1..end]).map(|inner| format!("\"{inner}\"")),
+                    redact_string(known, &text[at + 1..end]).map(|inner| format!("\"{inner}\"")),
                 )
             }
             b'-' | b'0'..=b'9' => {
                 let end = number_end(bytes, at);
-                let found = !redactor.found_plain(&bytes[at..end]).is_empty();
+                let found = !known.found_plain(&bytes[at..end]).is_empty();
                 (end, found.then(|| format!("\"{REDACTED}\"")))
             }
             _ => (at + 1, None),
@@ -83,14 +83,14 @@ fn number_end(bytes: &[u8], at: usize) -> usize {
 }
 
 /// The inside of a string, redacted as what it means; `None` when there was nothing to redact.
-fn redact_string(redactor: &Redactor, inner: &str) -> Option<String> {
+fn redact_string(known: &Known, inner: &str) -> Option<String> {
     let found = if inner.contains('\\') {
         // A hit in the escaped text itself could start within an escape.
         let mut found = Vec::new();
-        redactor.found_encoded(inner.as_bytes(), 0, &[View::Json], &mut found);
+        known.found_encoded(inner.as_bytes(), 0, &[View::Json], &mut found);
         merged(found)
     } else {
-        redactor.found(inner.as_bytes(), 0)
+        known.found(inner.as_bytes(), 0)
     };
     (!found.is_empty()).then(|| replaced(inner, &found))
 }

@@ -143,6 +143,18 @@ fn same_json(found: &str, wanted: &str) {
 }
 
 #[test]
+fn what_is_learned_later_is_found_by_all_clones() {
+    let redactor = Redactor::new(["first-secret"]);
+    let other = redactor.clone();
+    let text = "first-secret, second-secret";
+    assert_eq!(other.redact(text), "[redacted], second-secret");
+    redactor.learn(["second-secret", "short", "first-secret"]);
+    redactor.learn::<&str>([]);
+    assert_eq!(other.redact(text), "[redacted], [redacted]");
+    assert_eq!(other.redact("short"), "short");
+}
+
+#[test]
 fn it_never_tells_what_it_searches_for() {
     assert!(!format!("{:?}", Redactor::new(["s3cr3t-value"])).contains("s3cr3t"));
 }
@@ -159,6 +171,7 @@ fn every_string_of_every_event_is_redacted() {
         Event::ServerReady { server: text(), era: text(), protocol_version: text(), tools: 0, tokens: 0, took_ms: 0 },
         Event::ServerFailed { server: text(), stage: text(), error: text(), hints: vec![text()], stderr_tail: vec![text()] },
         Event::ServerEnded { server: text(), reason: text() },
+        Event::ServerWarned { server: text(), warning: text() },
         Event::ToolSetAside { server: text(), tool: text(), reason: text() },
         Event::ModelRetry { turn: 1, attempt: 1, wait_ms: 1, reason: text() },
         Event::ModelAnswered { turn: 1, text: text(), calls: 0, usage, took_ms: 0 },

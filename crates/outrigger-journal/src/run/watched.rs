@@ -29,6 +29,10 @@ impl Watched {
         &self.id
     }
 
+    pub(super) fn redactor(&self) -> &Redactor {
+        &self.redactor
+    }
+
     pub(super) fn show(&self, mut event: Event) {
         self.redactor.redact_event(&mut event);
         let mut seq = self.seq.lock().unwrap_or_else(PoisonError::into_inner);
