@@ -83,7 +83,7 @@ impl Inner {
                 Err(CallError::NotSent(format!("the connection has ended: {reason}")))
             }
             () = tokio::time::sleep_until(clock.end()) => Err(CallError::NotSent(format!(
-                "all {} calls that the server may run at one time were still under way after {}",
+                "all {} calls that the server may run at one time were still under way after {} (concurrent_calls)",
                 self.limits.concurrent_calls, Seconds(clock.soft)
             ))),
         }

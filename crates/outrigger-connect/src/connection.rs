@@ -110,6 +110,15 @@ pub struct CloseReport {
     pub forced: Option<&'static str>,
 }
 
+/// A server that answers nothing until somebody signs in or gives it another token (401).
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct SignedOff {
+    /// What it answered, or why no token could be had.
+    pub message: String,
+    /// What a person could do, where that is known: `outrigger login NAME`.
+    pub hint: Option<String>,
+}
+
 /// A live connection; clones share it.
 #[derive(Debug, Clone)]
 pub struct Connection {
@@ -183,6 +192,23 @@ impl Connection {
     /// What the server sent that was of no use, in words: noise, stray answers, floods.
     pub fn remarks(&self) -> Vec<String> {
         self.inner.rpc.log().remarks()
+    }
+
+    /// `None` until the server refuses whatever it is sent to know us by, in the middle of it all.
+    pub fn signed_off(&self) -> watch::Receiver<Option<SignedOff>> {
+        self.inner.rpc.signed_off().subscribe()
+    }
+
+    /// Somebody has signed in since: the next request tells whether that is enough.
+    pub fn forget_signed_off(&self) {
+        self.inner.rpc.signed_off().send_replace(None);
+        // A stream that listened has ended with the login.
+        self.inner.link.listen();
+    }
+
+    /// `None` until there is something that a person should be warned of: a flood of notifications.
+    pub fn warning(&self) -> watch::Receiver<Option<String>> {
+        self.inner.rpc.log().warning()
     }
 
     /// Ends the connection in order, within the close deadline whatever the server does. Idempotent.

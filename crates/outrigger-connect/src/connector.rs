@@ -27,7 +27,7 @@ use crate::link::pipe::Pipe;
 use crate::link::stdio::Stdio;
 use crate::link::websocket::WebSocket;
 use crate::link::{Inbox, Link, Outgoing};
-use crate::oauth::Authorizer;
+use crate::oauth::{Authorizer, LoginMark};
 use crate::rpc::{Failure, Rpc};
 use crate::{ConnectError, Connection, HttpSpec, OAuth, Protocol, ServerSpec, TransportSpec};
 
@@ -82,6 +82,19 @@ impl Connector {
     pub fn with_oauth(mut self, oauth: OAuth) -> Self {
         self.oauth = Some(oauth);
         self
+    }
+
+    /// Stands for the login that is kept for this server: another mark, another login. `None`: there
+    /// is none, and never will be for a server that is not asked for over HTTP.
+    pub async fn login_mark(&self, spec: &ServerSpec) -> Option<LoginMark> {
+        match &spec.transport {
+            TransportSpec::Http(http) | TransportSpec::Sse(http) => {
+                self.oauth.as_ref()?.mark(http).await
+            }
+            TransportSpec::WebSocket(_) | TransportSpec::Stdio(_) | TransportSpec::InProcess(_) => {
+                None
+            }
+        }
     }
 
     /// Connects, agrees on an era, and returns a connection that is ready to list.
@@ -244,9 +257,8 @@ impl<'a> Attempt<'a> {
     async fn try_ways(&mut self, protocol: Protocol) -> Result<Peer, Trouble> {
         let first = self.agree(protocol).await;
         match &first {
-            // What died before the probe could reach it did not die of the probe.
-            Err(Trouble::Handshake(HandshakeError::EndedOnProbe(Failure::Closed(_))))
-                if protocol == Protocol::Auto =>
+            Err(Trouble::Handshake(HandshakeError::EndedOnProbe(failure)))
+                if protocol == Protocol::Auto && self.may_have_died_of(failure) =>
             {
                 tracing::debug!(server = %self.spec.name, "ended on the probe; starting it again without");
                 self.clean_up().await;
@@ -269,6 +281,13 @@ impl<'a> Attempt<'a> {
             }
             _ => first,
         }
+    }
+
+    /// Whether the end of a connection may be the probe's fault. Of a process that has ended it cannot
+    /// be told whether the probe had reached it.
+    fn may_have_died_of(&self, failure: &Failure) -> bool {
+        matches!(failure, Failure::Closed(_))
+            || matches!(self.spec.transport, TransportSpec::Stdio(_))
     }
 
     /// Whether this refusal is one that a server of 2024-11-05 gives, which has another endpoint to
@@ -323,7 +342,7 @@ impl<'a> Attempt<'a> {
             handlers,
             self.spec.deadlines.call_hard,
         );
-        let rpc = Rpc::new(sender, Arc::new(desk));
+        let rpc = Rpc::new(sender, Arc::new(desk), limits.notifications_per_second);
         let inbox: Arc<dyn Inbox> = rpc.clone();
         let ends = (queue, inbox);
         let clients = &self.connector.clients;

@@ -22,6 +22,9 @@ use crate::text::quote;
 
 use modern::Verdict;
 
+/// Every protocol version that can be spoken here, newest first.
+pub const PROTOCOL_VERSIONS: [&str; 5] = [MODERN, LEGACY[0], LEGACY[1], LEGACY[2], LEGACY[3]];
+
 /// The version of the modern era that is spoken here.
 pub(crate) const MODERN: &str = "2026-07-28";
 
@@ -113,7 +116,16 @@ pub(crate) enum HandshakeError {
     /// The allowed versions leave nothing that is known here.
     NotAllowed,
     /// Only the modern era was allowed, and this is a legacy server.
-    NotModern(Option<Failure>),
+    NotModern(Older),
+}
+
+/// A server that is not of the modern era, and what it said of that.
+#[derive(Debug, Default)]
+pub(crate) struct Older {
+    /// The failure that said so, if one did.
+    pub(crate) failure: Option<Failure>,
+    /// The versions that it named.
+    pub(crate) versions: Vec<String>,
 }
 
 impl HandshakeError {
@@ -149,7 +161,7 @@ impl Handshake<'_> {
     pub(crate) async fn run(&self, protocol: Protocol) -> Result<Peer, HandshakeError> {
         let peer = match protocol {
             Protocol::Legacy if self.doubtful => self.legacy_first().await?,
-            Protocol::Legacy => self.initialize().await?,
+            Protocol::Legacy => self.legacy_only().await?,
             Protocol::Modern => self.modern_only().await?,
             Protocol::Auto => self.either().await?,
         };
@@ -160,8 +172,34 @@ impl Handshake<'_> {
     async fn modern_only(&self) -> Result<Peer, HandshakeError> {
         match self.judge_and_retry(self.discover().answer().await).await? {
             Verdict::Modern(peer) => Ok(peer),
-            Verdict::Legacy(failure) => Err(HandshakeError::NotModern(failure)),
+            Verdict::Legacy(mut older) => {
+                if older.versions.is_empty() {
+                    older.versions = self.spoken_instead().await;
+                }
+                Err(HandshakeError::NotModern(older))
+            }
         }
+    }
+
+    async fn legacy_only(&self) -> Result<Peer, HandshakeError> {
+        let agreed = self.initialize().await;
+        let refused = matches!(
+            &agreed,
+            Err(HandshakeError::Failed {
+                failure: Failure::Rpc(_),
+                ..
+            })
+        );
+        if refused && !self.client.versions.modern {
+            // It may not know `initialize` any more, and a person should hear what it knows.
+            let asked = tokio::time::timeout(self.probe, self.discover().answer_owned()).await;
+            self.wait_for("initialize");
+            let theirs = asked.map(|answer| modern::versions(&answer));
+            if let Some(theirs) = theirs.ok().filter(|theirs| !theirs.is_empty()) {
+                return Err(HandshakeError::Mismatch(theirs));
+            }
+        }
+        agreed
     }
 
     /// A server that turns the version down and names that same version is taken at its word, once.
@@ -182,10 +220,10 @@ impl Handshake<'_> {
         if let Ok(answer) = tokio::time::timeout(self.probe, discover.answer()).await {
             return match self.judge_and_retry(answer).await? {
                 Verdict::Modern(peer) => Ok(peer),
-                Verdict::Legacy(failure) => self
+                Verdict::Legacy(older) => self
                     .initialize()
                     .await
-                    .map_err(|error| prefer_modern(error, failure)),
+                    .map_err(|error| prefer_modern(error, older.failure)),
             };
         }
         let initialize = self.initialize();
@@ -193,7 +231,7 @@ impl Handshake<'_> {
         tokio::select! {
             answer = discover.answer() => match self.judge(answer)? {
                 Verdict::Modern(peer) => Ok(peer),
-                Verdict::Legacy(failure) => initialize.await.map_err(|error| prefer_modern(error, failure)),
+                Verdict::Legacy(older) => initialize.await.map_err(|error| prefer_modern(error, older.failure)),
             },
             peer = &mut initialize => match peer {
                 // A modern server that was slow to start refuses this; its answer to the probe follows.

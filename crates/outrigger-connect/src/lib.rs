@@ -23,8 +23,8 @@ mod spec;
 mod text;
 
 pub use connection::{
-    CallOptions, CloseReport, Connection, Era, OnLate, OnProgress, PeerInfo, Progress, Timings,
-    ToolListing,
+    CallOptions, CloseReport, Connection, Era, OnLate, OnProgress, PeerInfo, Progress, SignedOff,
+    Timings, ToolListing,
 };
 pub use connector::Connector;
 pub use eras::EraCache;
@@ -33,11 +33,12 @@ pub use handlers::{
     Asker, Elicitation, ElicitationAnswer, ElicitationHandler, Handlers, Refusal, Root,
     RootsHandler, SamplingHandler,
 };
+pub use handshake::PROTOCOL_VERSIONS;
 pub use name::{InvalidServerName, ServerName};
 pub use oauth::{
-    AuthorizationHandler, Description, FileTokens, MemoryTokens, OAuth, OAuthError, OAuthFlow,
-    OAuthSettings, Secret, SignInReason, SignedIn, SignedOut, StoreError, TokenLock, TokenStore,
-    Visit, VisitError,
+    AuthorizationHandler, Description, FileTokens, LoginMark, MemoryTokens, OAuth, OAuthError,
+    OAuthFlow, OAuthSettings, Secret, SignInReason, SignedIn, SignedOut, StoreError, TokenLock,
+    TokenStore, Visit, VisitError,
 };
 pub use spec::{
     Deadlines, Framing, HttpSpec, InProcessSpec, Limits, Protocol, ServePipe, ServerSpec,

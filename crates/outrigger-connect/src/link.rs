@@ -9,6 +9,8 @@ pub(crate) mod http;
 pub(crate) mod pipe;
 pub(crate) mod stdio;
 mod stream;
+pub(crate) mod tls;
+mod tunnel;
 pub(crate) mod websocket;
 
 use std::sync::Arc;

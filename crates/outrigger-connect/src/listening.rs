@@ -1,7 +1,8 @@
 //! `subscriptions/listen`: the modern era's way to hear that a server's tools have changed.
 //!
 //! Promises: it holds nothing up; when it drops it is opened again, at a decreasing rate, and what
-//! may have changed meanwhile counts as a change; a server that does not offer it is left alone.
+//! may have changed meanwhile counts as a change; a server that does not offer it is left alone, one
+//! that wants somebody to sign in first is not.
 //! Source: MCP 2026-07-28, "Subscriptions" (SEP-2575).
 
 use std::sync::Arc;
@@ -45,10 +46,11 @@ async fn run(rpc: Arc<Rpc>) {
             rpc.count_change();
         }
         let answer = flight.answer_owned().await;
-        if refused(&answer) {
+        let signed_off = matches!(&answer, Err(Failure::Http(refusal)) if refusal.wants_sign_in());
+        if refused(&answer) && !signed_off {
             return;
         }
-        if rpc.take_subscribed() {
+        if rpc.take_subscribed() || signed_off {
             fruitless = 0;
             missed = true;
         } else {

@@ -15,6 +15,7 @@ mod flow;
 mod grant;
 mod handler;
 mod identity;
+mod mark;
 mod metadata;
 mod pkce;
 mod reach;
@@ -35,16 +36,21 @@ pub(crate) use authorizer::{Authorizer, Bearer};
 pub use error::{Description, OAuthError, SignInReason};
 pub use file_tokens::FileTokens;
 pub use handler::{AuthorizationHandler, Visit, VisitError};
+pub use mark::LoginMark;
 pub use secret::Secret;
 pub use settings::{OAuthFlow, OAuthSettings};
 pub use sign_in::{SignedIn, SignedOut};
 pub use store::{MemoryTokens, StoreError, TokenLock, TokenStore};
+
+/// Hears of secrets before they are used.
+type Told = Arc<dyn Fn(&Secret) + Send + Sync>;
 
 /// What all servers share: where tokens are kept, and who shows the page to sign in on.
 #[derive(Clone)]
 pub struct OAuth {
     store: Arc<dyn TokenStore>,
     handler: Option<Arc<dyn AuthorizationHandler>>,
+    told: Option<Told>,
     /// Renewals run to their end even if whoever wanted the token has gone: a refresh token that
     /// was used and whose successor was not kept is a lost login.
     renewals: TaskTracker,
@@ -56,6 +62,7 @@ impl OAuth {
         Self {
             store,
             handler: None,
+            told: None,
             renewals: TaskTracker::new(),
         }
     }
@@ -66,6 +73,20 @@ impl OAuth {
     pub fn with_handler(mut self, handler: Arc<dyn AuthorizationHandler>) -> Self {
         self.handler = Some(handler);
         self
+    }
+
+    /// `told` hears every token, refresh token and client secret before it is used for the first
+    /// time, so that it can keep it out of records. It must return quickly.
+    #[must_use]
+    pub fn with_secrets_told(mut self, told: impl Fn(&Secret) + Send + Sync + 'static) -> Self {
+        self.told = Some(Arc::new(told));
+        self
+    }
+
+    fn tell<'a>(&self, secrets: impl IntoIterator<Item = &'a Secret>) {
+        if let Some(told) = &self.told {
+            secrets.into_iter().for_each(|secret| told(secret));
+        }
     }
 
     /// Waits for renewals under way, so that no rotated token is lost. `false`: not within `limit`.

@@ -19,7 +19,7 @@ use std::time::Duration;
 use serde_json::value::RawValue;
 use tokio::sync::{Notify, mpsc, oneshot, watch};
 
-use crate::connection::OnLate;
+use crate::connection::{OnLate, SignedOff};
 use crate::desk::Desk;
 use crate::link::{Outgoing, Purpose, Tasks, Ticket};
 
@@ -49,6 +49,8 @@ pub(crate) struct Rpc {
     cancels_by_hanging_up: AtomicBool,
     changed: watch::Sender<u64>,
     ended: watch::Sender<Option<String>>,
+    /// What the server said when it refused what it was sent to know us by.
+    signed_off: watch::Sender<Option<SignedOff>>,
     log: ServerLog,
     questions: Questions,
     /// The server has confirmed that it will tell of changes.
@@ -88,8 +90,13 @@ pub(crate) enum AskError {
 }
 
 impl Rpc {
-    /// A client that writes to `outgoing` and answers the server's questions at `desk`.
-    pub(crate) fn new(outgoing: mpsc::Sender<Outgoing>, desk: Arc<Desk>) -> Arc<Self> {
+    /// A client that writes to `outgoing` and answers the server's questions at `desk`. Of the
+    /// server's notifications, `notifications` a second are kept.
+    pub(crate) fn new(
+        outgoing: mpsc::Sender<Outgoing>,
+        desk: Arc<Desk>,
+        notifications: u32,
+    ) -> Arc<Self> {
         Arc::new_cyclic(|me| Self {
             outgoing,
             next_id: AtomicU64::new(FIRST_ID),
@@ -98,7 +105,8 @@ impl Rpc {
             cancels_by_hanging_up: AtomicBool::new(false),
             changed: watch::Sender::new(0),
             ended: watch::Sender::new(None),
-            log: ServerLog::default(),
+            signed_off: watch::Sender::new(None),
+            log: ServerLog::new(notifications),
             questions: Questions::new(desk),
             subscribed: AtomicBool::new(false),
             tasks: Tasks::default(),
@@ -136,6 +144,10 @@ impl Rpc {
 
     pub(crate) fn tools_changed(&self) -> watch::Receiver<u64> {
         self.changed.subscribe()
+    }
+
+    pub(crate) fn signed_off(&self) -> &watch::Sender<Option<SignedOff>> {
+        &self.signed_off
     }
 
     pub(crate) fn ended(&self) -> watch::Receiver<Option<String>> {
@@ -255,6 +267,14 @@ impl Rpc {
 
     /// Ends one request.
     fn complete(&self, id: u64, answer: Answer) {
+        if let Err(Failure::Http(refusal)) = &answer
+            && refusal.wants_sign_in()
+        {
+            self.signed_off.send_replace(Some(SignedOff {
+                message: refusal.message.clone(),
+                hint: refusal.hint.clone(),
+            }));
+        }
         let late = {
             let mut pending = lock(&self.pending);
             if let Some(entry) = pending.take(id) {

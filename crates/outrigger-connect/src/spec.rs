@@ -67,6 +67,8 @@ pub struct HttpSpec {
     pub url: Url,
     /// Headers sent with every request to that origin, and to no other. Values may be secret.
     pub headers: Vec<(String, String)>,
+    /// Files of certificates (PEM) whose authorities are trusted besides those of the system.
+    pub ca_files: Vec<PathBuf>,
     /// How tokens are got where the server asks for one and the headers hold none. Not for
     /// WebSocket, whose headers are all that is sent.
     pub oauth: OAuthSettings,
@@ -78,6 +80,7 @@ impl HttpSpec {
         Self {
             url,
             headers: Vec::new(),
+            ca_files: Vec::new(),
             oauth: OAuthSettings::default(),
         }
     }
@@ -158,6 +161,9 @@ pub struct Limits {
     pub tools: usize,
     /// Pages of one listing.
     pub pages: usize,
+    /// Log and progress notifications, and lines that are no messages, that are kept of each
+    /// second; those beyond are counted and dropped.
+    pub notifications_per_second: u32,
     /// Calls under way at one time; further ones wait.
     pub concurrent_calls: usize,
 }
@@ -169,6 +175,7 @@ impl Default for Limits {
             depth: 128,
             tools: 5000,
             pages: 500,
+            notifications_per_second: 500,
             concurrent_calls: 16,
         }
     }
@@ -192,6 +199,7 @@ impl fmt::Debug for HttpSpec {
         f.debug_struct("HttpSpec")
             .field("url", &self.url.as_str())
             .field("headers", &names)
+            .field("ca_files", &self.ca_files)
             .field("oauth", &self.oauth)
             .finish()
     }

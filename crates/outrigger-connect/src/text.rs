@@ -2,6 +2,13 @@
 //!
 //! Promises: one line, bounded, no control characters. Leaves out: colour and translation.
 
+use url::Url;
+
+/// An address as a person knows it again: without user, password and query, which may be secret.
+pub(crate) fn place(url: &Url) -> String {
+    url.origin().ascii_serialization() + url.path()
+}
+
 /// The first `limit` characters as one line: white space runs become a space, control and
 /// invisible direction characters are escaped.
 pub(crate) fn excerpt(bytes: &[u8], limit: usize) -> String {

@@ -10,10 +10,13 @@ use outrigger_sandbox::SpawnError;
 use super::{Attempt, Trouble};
 use crate::connection::log_tail;
 use crate::error::Seconds;
-use crate::handshake::{HandshakeError, MODERN, Versions};
+use crate::handshake::{HandshakeError, MODERN, Older, Versions};
+use crate::link::http::BadHttpSpec;
 use crate::rpc::{Failure, HttpAnswer};
-use crate::text::excerpt;
-use crate::{ConnectError, ConnectErrorKind as Kind, Framing, ServerSpec, Stage, TransportSpec};
+use crate::text::{excerpt, place};
+use crate::{
+    ConnectError, ConnectErrorKind as Kind, Framing, Protocol, ServerSpec, Stage, TransportSpec,
+};
 
 const STDERR_LINES: usize = 20;
 
@@ -80,8 +83,15 @@ impl Attempt<'_> {
         let said = match trouble {
             Trouble::Cancelled => return cancelled(self.spec),
             Trouble::Spawn(error) => spawn(&error),
-            Trouble::Http(error) => Said::new(Stage::Start, Kind::StartupFailed, error.to_string())
-                .hint("correct `url` or `headers` of this server"),
+            Trouble::Http(error) => {
+                let hint = match &error {
+                    BadHttpSpec::Authorities(_) => {
+                        "correct `ca_file` of this server, or `ca_files` in `[tls]`"
+                    }
+                    _ => "correct `url` or `headers` of this server",
+                };
+                Said::new(Stage::Start, Kind::StartupFailed, error.to_string()).hint(hint)
+            }
             Trouble::Timeout => self.timeout(),
             Trouble::Handshake(error) => self.handshake(error, exit.as_deref()),
         };
@@ -99,9 +109,7 @@ impl Attempt<'_> {
             }
             TransportSpec::Http(spec)
             | TransportSpec::Sse(spec)
-            | TransportSpec::WebSocket(spec) => {
-                spec.url.origin().ascii_serialization() + spec.url.path()
-            }
+            | TransportSpec::WebSocket(spec) => place(&spec.url),
             TransportSpec::InProcess(_) => "the built-in server".to_owned(),
         }
     }
@@ -172,14 +180,25 @@ impl Attempt<'_> {
                 );
                 Said::new(Stage::Handshake, Kind::BadResult, message)
             }
-            HandshakeError::NotModern(failure) => {
-                let why = failure
-                    .map(|failure| format!(" ({})", words(&failure)))
-                    .unwrap_or_default();
-                let message = format!("{} does not speak {MODERN}{why}", self.place());
-                Said::new(Stage::Handshake, Kind::VersionMismatch, message)
-                    .hint("set `protocol = \"auto\"` to use the protocol that it speaks")
-            }
+            HandshakeError::NotModern(older) => self.not_modern(older),
+        }
+    }
+
+    fn not_modern(&self, Older { failure, versions }: Older) -> Said {
+        let why = failure
+            .map(|failure| format!(" ({})", words(&failure)))
+            .unwrap_or_default();
+        let mut message = format!("{} does not speak {MODERN}{why}", self.place());
+        if !versions.is_empty() {
+            let theirs = excerpt(versions.join(", ").as_bytes(), 200);
+            message = format!("{message}; it speaks {theirs}");
+        }
+        let said = Said::new(Stage::Handshake, Kind::VersionMismatch, message);
+        // Either of the two settings may be what keeps the old era out.
+        if self.spec.protocol == Protocol::Modern {
+            said.hint("set `protocol = \"auto\"` to use the protocol that it speaks")
+        } else {
+            said.hint("allow a version that it speaks in `versions`")
         }
     }
 
@@ -214,8 +233,12 @@ impl Attempt<'_> {
             Failure::NotSent(why)
                 if !matches!(self.spec.transport, TransportSpec::InProcess(_)) =>
             {
-                Said::new(Stage::Start, Kind::Unreachable, why)
-                    .hint("is the server running, and is the address right?")
+                let hint = if why.contains("certificate") {
+                    "if an authority of your own has signed its certificate, name the authority's file in `ca_file`"
+                } else {
+                    "is the server running, and is the address right?"
+                };
+                Said::new(Stage::Start, Kind::Unreachable, why).hint(hint)
             }
             Failure::NotSent(why) | Failure::Closed(why) => {
                 let message =

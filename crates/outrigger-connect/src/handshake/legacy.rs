@@ -3,7 +3,7 @@
 //! Promises: a server that refuses a version is offered the ones it names, then older ones.
 //! Source: MCP 2025-11-25, "Lifecycle".
 
-use super::{Facts, Handshake, HandshakeError, MODERN, Peer, is_legacy};
+use super::{Facts, Handshake, HandshakeError, LEGACY, MODERN, Peer, is_legacy};
 use crate::connection::Era;
 use crate::rpc::{Failure, Request};
 use crate::text::excerpt;
@@ -49,6 +49,30 @@ impl Handshake<'_> {
 }
 
 impl Handshake<'_> {
+    /// The versions of a server that is not modern, asked for the words of an error alone. Empty:
+    /// they could not be learned.
+    pub(super) async fn spoken_instead(&self) -> Vec<String> {
+        self.link.agreed(None);
+        let newest = format!("\"{}\"", LEGACY[0]);
+        let request = Request::new("initialize")
+            .member("protocolVersion", &newest)
+            .member("capabilities", "{}")
+            .member("clientInfo", &self.client.info);
+        let asked = self.rpc.start(request).answer_owned();
+        match tokio::time::timeout(self.probe, asked).await {
+            Ok(Ok(result)) => match accept(result.get()) {
+                Ok(peer) => vec![peer.agreed.version],
+                Err(HandshakeError::Mismatch(theirs)) => theirs,
+                Err(_) => Vec::new(),
+            },
+            Ok(Err(failure)) => match next_version(&failure, &[], &[]) {
+                Next::Unknown(theirs) => theirs,
+                Next::Offer(_) | Next::GiveUp => Vec::new(),
+            },
+            Err(_) => Vec::new(),
+        }
+    }
+
     fn admit(&self, peer: Peer) -> Result<Peer, HandshakeError> {
         let version = peer.agreed.version.as_str();
         let versions = &self.client.versions;
@@ -160,7 +184,6 @@ fn dates(text: &str) -> impl Iterator<Item = &str> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::handshake::LEGACY;
     use crate::rpc::RpcError;
 
     fn refusal(message: &str) -> Failure {

@@ -5,7 +5,7 @@
 
 use serde_json::Value;
 
-use super::{Facts, Handshake, HandshakeError, Identity, MODERN, Peer, is_legacy, strings};
+use super::{Facts, Handshake, HandshakeError, Identity, MODERN, Older, Peer, is_legacy, strings};
 use crate::connection::Era;
 use crate::rpc::{Answer, Failure, InFlight, Request, RpcError};
 
@@ -16,8 +16,7 @@ const HEADER_MISMATCH: i64 = -32020;
 /// What the answer to the probe means.
 pub(super) enum Verdict {
     Modern(Peer),
-    /// Not modern; the failure that said so, if one did.
-    Legacy(Option<Failure>),
+    Legacy(Older),
 }
 
 /// An error that only a modern server gives.
@@ -63,7 +62,12 @@ pub(super) fn judge(answer: Answer, separate_exchanges: bool) -> Result<Verdict,
     };
     match &failure {
         Failure::Rpc(error) if error.code == UNSUPPORTED_VERSION => {
-            judge_versions(supported(error)).map(|()| Verdict::Legacy(Some(failure)))
+            let versions = supported(error);
+            judge_versions(&versions)?;
+            Ok(Verdict::Legacy(Older {
+                failure: Some(failure),
+                versions,
+            }))
         }
         Failure::Closed(_) | Failure::NotSent(_) if !separate_exchanges => {
             Err(HandshakeError::EndedOnProbe(failure))
@@ -79,23 +83,30 @@ pub(super) fn judge(answer: Answer, separate_exchanges: bool) -> Result<Verdict,
                 failure,
             })
         }
-        _ => Ok(Verdict::Legacy(Some(failure))),
+        _ => Ok(Verdict::Legacy(Older {
+            failure: Some(failure),
+            versions: Vec::new(),
+        })),
     }
 }
 
 fn judge_result(result: &str) -> Result<Verdict, HandshakeError> {
     let Ok(facts) = serde_json::from_str::<Facts<'_>>(result) else {
-        return Ok(Verdict::Legacy(None));
+        return Ok(Verdict::Legacy(Older::default()));
     };
     let versions = strings(facts.supported_versions);
     if versions.iter().any(|version| version == MODERN) {
         return Ok(Verdict::Modern(facts.peer(Era::Modern, MODERN.to_owned())));
     }
-    judge_versions(versions).map(|()| Verdict::Legacy(None))
+    judge_versions(&versions)?;
+    Ok(Verdict::Legacy(Older {
+        failure: None,
+        versions,
+    }))
 }
 
 /// A server that names only versions which are unknown here will not do better on `initialize`.
-fn judge_versions(versions: Vec<String>) -> Result<(), HandshakeError> {
+fn judge_versions(versions: &[String]) -> Result<(), HandshakeError> {
     let hope = versions.is_empty()
         || versions
             .iter()
@@ -103,7 +114,18 @@ fn judge_versions(versions: Vec<String>) -> Result<(), HandshakeError> {
     if hope {
         Ok(())
     } else {
-        Err(HandshakeError::Mismatch(versions))
+        Err(HandshakeError::Mismatch(versions.to_vec()))
+    }
+}
+
+/// The versions that an answer to `server/discover` names.
+pub(super) fn versions(answer: &Answer) -> Vec<String> {
+    match answer {
+        Ok(result) => serde_json::from_str::<Facts<'_>>(result.get())
+            .map(|facts| strings(facts.supported_versions))
+            .unwrap_or_default(),
+        Err(Failure::Rpc(error)) => supported(error),
+        Err(_) => Vec::new(),
     }
 }
 

@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 use futures::future::BoxFuture;
 use tokio::sync::mpsc;
 
-use super::stream::{HeaderFraming, read_all, write_all};
+use super::stream::{HeaderFraming, Why, not_taken, read_all, write_all};
 use super::{Agreed, Inbox, Link, LinkEvent, Outgoing, Tasks};
 use crate::connection::CloseReport;
 use crate::frame::FrameReader;
@@ -37,8 +37,13 @@ impl Pipe {
         let (read, write) = tokio::io::split(our_end);
         let framing = HeaderFraming::default();
         let frames = FrameReader::new(Framing::Newline, limits.into());
-        link.ours
-            .spawn(write_all(write, queue, framing.clone(), inbox.clone()));
+        let why: Why = Box::new(|error| Box::pin(std::future::ready(not_taken(&error))));
+        link.ours.spawn(write_all(
+            write,
+            queue,
+            framing.clone(),
+            (inbox.clone(), why),
+        ));
         link.ours.spawn(async move {
             let error = read_all(read, frames, &framing, inbox.as_ref()).await;
             let why = error.map_or_else(

@@ -12,7 +12,7 @@ use futures::future::BoxFuture;
 use outrigger_sandbox::{Child, Ending, ExitReport, Launch, Patience, SpawnError};
 use tokio::sync::{mpsc, watch};
 
-use super::stream::{HeaderFraming, read_all, write_all};
+use super::stream::{HeaderFraming, Why, not_taken, read_all, write_all};
 use super::{Agreed, Inbox, Link, LinkEvent, Outgoing, Tasks};
 use crate::connection::CloseReport;
 use crate::frame::FrameReader;
@@ -21,7 +21,7 @@ use crate::{Limits, StdioSpec};
 /// After the process has ended: how long its output may take to end as well.
 const DRAIN: Duration = Duration::from_millis(300);
 
-/// After its output has ended: how long to wait for the exit status, for the error's sake.
+/// After its output or its input has ended: how long to wait for the exit status, for the error's sake.
 const STATUS: Duration = Duration::from_millis(500);
 
 pub(crate) struct Stdio {
@@ -65,8 +65,21 @@ impl Stdio {
         inbox: Arc<dyn Inbox>,
     ) -> Self {
         if let Some(stdin) = self.child.take_stdin() {
+            // A process that is about to end is often first heard of by a broken pipe.
+            let exited = self.child.exited();
+            let why: Why = Box::new(move |error| {
+                let mut exited = exited.clone();
+                Box::pin(async move {
+                    let _ = tokio::time::timeout(STATUS, until_exited(&mut exited)).await;
+                    match exited.borrow().as_ref() {
+                        Some(exit) => process_ended(exit),
+                        None => not_taken(&error),
+                    }
+                })
+            });
+            let ends = (inbox.clone(), why);
             self.writer
-                .spawn(write_all(stdin, queue, framing.clone(), inbox.clone()));
+                .spawn(write_all(stdin, queue, framing.clone(), ends));
         }
         if let Some(stdout) = self.child.take_stdout() {
             let mut exited = self.child.exited();
@@ -94,9 +107,13 @@ async fn until_exited(exited: &mut watch::Receiver<Option<ExitReport>>) {
     }
 }
 
+fn process_ended(exit: &ExitReport) -> String {
+    format!("the server process ended ({exit})")
+}
+
 fn why(exit: Option<&ExitReport>, error: Option<std::io::Error>) -> String {
     match (exit, error) {
-        (Some(exit), _) => format!("the server process ended ({exit})"),
+        (Some(exit), _) => process_ended(exit),
         (None, None) => "the server closed its standard output".to_owned(),
         (None, Some(error)) => format!("its standard output cannot be read ({error})"),
     }

@@ -9,6 +9,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use bytes::{Buf, Bytes};
+use futures::future::BoxFuture;
 use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt};
 use tokio::sync::mpsc;
 
@@ -55,13 +56,17 @@ fn incoming(event: FrameEvent) -> LinkEvent {
     }
 }
 
+/// Says why nothing is taken any more, after it has waited a moment for a better answer.
+pub(super) type Why = Box<dyn Fn(io::Error) -> BoxFuture<'static, String> + Send + Sync>;
+
 /// Writes what is queued, one message after the other, until the queue is closed.
 pub(super) async fn write_all(
     mut stream: impl AsyncWrite + Unpin,
     mut queue: mpsc::Receiver<Outgoing>,
     framing: HeaderFraming,
-    inbox: Arc<dyn Inbox>,
+    (inbox, why): (Arc<dyn Inbox>, Why),
 ) {
+    let mut known: Option<String> = None;
     while let Some(Outgoing {
         body,
         purpose,
@@ -77,7 +82,11 @@ pub(super) async fn write_all(
                 ticket.returned();
             }
             if let Purpose::Request(head) = purpose {
-                let reason = format!("the server does not take input any more ({})", failed.error);
+                let reason = match known.take() {
+                    Some(reason) => reason,
+                    None => why(failed.error).await,
+                };
+                known = Some(reason.clone());
                 let failure = if failed.written == 0 {
                     Failure::NotSent(reason)
                 } else {
@@ -91,6 +100,11 @@ pub(super) async fn write_all(
         }
         ticket.handed_over();
     }
+}
+
+/// For a stream that nothing more is known of.
+pub(super) fn not_taken(error: &io::Error) -> String {
+    format!("the server does not take input any more ({error})")
 }
 
 struct WriteFailed {

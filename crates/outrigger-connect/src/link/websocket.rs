@@ -1,8 +1,8 @@
 //! WebSocket: one message a text frame.
 //!
 //! Promises: pings are answered, fragments are put together, messages are bounded. The end of the
-//! socket is the end of the link. Leaves out: proxies. There is no MCP specification of this
-//! transport; subprotocol `mcp` is offered, and a server that does not take it is used all the same.
+//! socket is the end of the link. There is no MCP specification of this transport; subprotocol `mcp`
+//! is offered, and a server that does not take it is used all the same.
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -18,16 +18,16 @@ use tokio_tungstenite::tungstenite::error::{Error, ProtocolError};
 use tokio_tungstenite::tungstenite::http::HeaderValue;
 use tokio_tungstenite::tungstenite::protocol::WebSocketConfig;
 use tokio_tungstenite::tungstenite::{Message, Utf8Bytes};
-use tokio_tungstenite::{MaybeTlsStream, WebSocketStream, connect_async_with_config};
+use tokio_tungstenite::{Connector, MaybeTlsStream, WebSocketStream, client_async_tls_with_config};
 use tokio_util::sync::CancellationToken;
 
 use super::http::BadHttpSpec;
-use super::http::client::{headers, install_crypto};
-use super::{Agreed, Inbox, Link, LinkEvent, Outgoing, Purpose, Tasks};
+use super::http::client::{deepest, headers, install_crypto};
+use super::{Agreed, Inbox, Link, LinkEvent, Outgoing, Purpose, Tasks, tls, tunnel};
 use crate::connection::CloseReport;
 use crate::frame::{FrameLimits, check};
 use crate::rpc::{Failure, HttpAnswer};
-use crate::text::excerpt;
+use crate::text::{excerpt, place};
 use crate::{HttpSpec, Limits};
 
 type Socket = WebSocketStream<MaybeTlsStream<TcpStream>>;
@@ -51,6 +51,8 @@ impl WebSocket {
         }
         headers(spec)?;
         install_crypto();
+        // So that a file that cannot be used is told of as such.
+        tls::certificates(&spec.ca_files)?;
         let link = Self {
             tasks: Tasks::default(),
             closing: CancellationToken::new(),
@@ -124,7 +126,19 @@ impl Run {
         let config = WebSocketConfig::default()
             .max_message_size(bound)
             .max_frame_size(bound);
-        let (socket, _) = Box::pin(connect_async_with_config(request, Some(config), true)).await?;
+        let unreachable = |why: String| Error::Io(std::io::Error::other(why));
+        let stream = tunnel::dial(&spec.url).await.map_err(unreachable)?;
+        let connector = if spec.url.scheme() == "wss" {
+            let files = spec.ca_files.clone();
+            let made = tokio::task::spawn_blocking(move || tls::client(&files)).await;
+            let made = made.map_err(|error| unreachable(error.to_string()))?;
+            let client = made.map_err(|error| unreachable(error.to_string()))?;
+            Connector::Rustls(Arc::new(client))
+        } else {
+            Connector::Plain
+        };
+        let knock = client_async_tls_with_config(request, stream, Some(config), Some(connector));
+        let (socket, _) = Box::pin(knock).await?;
         Ok(socket)
     }
 
@@ -199,7 +213,6 @@ async fn write(
 }
 
 fn refused(spec: &HttpSpec, error: Error) -> Failure {
-    let place = spec.url.origin().ascii_serialization();
     match error {
         Error::Http(answer) => {
             let status = answer.status();
@@ -217,7 +230,12 @@ fn refused(spec: &HttpSpec, error: Error) -> Failure {
                 ..HttpAnswer::default()
             })
         }
-        error => Failure::NotSent(format!("cannot reach {place}: {error}")),
+        // The words around the cause ("IO error") say nothing to anybody.
+        error => Failure::NotSent(format!(
+            "cannot reach {}: {}",
+            place(&spec.url),
+            deepest(&error)
+        )),
     }
 }
 

@@ -3,17 +3,19 @@
 //! Promises: every address is checked before it is called, those of redirects too; answers are
 //! bounded in size and time; a POST, which carries secrets, is never redirected.
 
+use std::path::PathBuf;
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
 use bytes::{Bytes, BytesMut};
 use reqwest::header::{ACCEPT, AUTHORIZATION, CONTENT_TYPE, HeaderValue, LOCATION};
 use reqwest::{Client, RequestBuilder, Response, StatusCode};
-use url::{Host, Url};
+use url::Url;
 
 use super::OAuthError;
 use super::reach::{Reach, place};
-use crate::link::http::client::{deepest, install_crypto};
+use crate::HttpSpec;
+use crate::link::http::client::{deepest, install_crypto, is_loopback, trusting};
 
 /// Bytes of one answer. Metadata has a few thousand.
 const LARGEST: usize = 256 << 10;
@@ -24,6 +26,8 @@ const REDIRECTS: usize = 3;
 #[derive(Debug)]
 pub(super) struct Fetch {
     reach: Reach,
+    /// Files of authorities that are trusted besides the system's.
+    authorities: Vec<PathBuf>,
     /// The client for the configured host, whose addresses are not judged.
     named: OnceLock<Client>,
 }
@@ -43,9 +47,10 @@ pub(super) enum Load {
 }
 
 impl Fetch {
-    pub(super) fn new(endpoint: &Url) -> Self {
+    pub(super) fn new(spec: &HttpSpec) -> Self {
         Self {
-            reach: Reach::of(endpoint),
+            reach: Reach::of(&spec.url),
+            authorities: spec.ca_files.clone(),
             named: OnceLock::new(),
         }
     }
@@ -119,13 +124,16 @@ impl Fetch {
             .referer(false)
             .timeout(PATIENCE)
             .dns_resolver(Arc::new(self.reach.resolver(url)));
-        let local = match url.host() {
-            Some(Host::Ipv4(ip)) => ip.is_loopback(),
-            Some(Host::Ipv6(ip)) => ip.is_loopback(),
-            Some(Host::Domain(name)) => name == "localhost" || name.ends_with(".localhost"),
-            None => false,
+        let builder = if is_loopback(url) {
+            builder.no_proxy()
+        } else {
+            builder
         };
-        let builder = if local { builder.no_proxy() } else { builder };
+        let builder =
+            trusting(builder, &self.authorities).map_err(|error| OAuthError::Unreachable {
+                place: place(url),
+                reason: error.to_string(),
+            })?;
         builder.build().map_err(|error| unreachable(url, error))
     }
 }

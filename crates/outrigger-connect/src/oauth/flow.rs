@@ -40,7 +40,7 @@ impl Flow {
             oauth: oauth.clone(),
             endpoint: spec.url.clone(),
             settings: spec.oauth.clone(),
-            fetch: Fetch::new(&spec.url),
+            fetch: Fetch::new(spec),
         }
     }
 
@@ -58,16 +58,26 @@ impl Flow {
         let found = self
             .store(move |store| grant::load_for(store, &address))
             .await?;
-        Ok(found.filter(|grant| grant.fits(&self.settings)))
+        Ok(self.told(found))
+    }
+
+    /// What was found, if it was given to the configured client. Nobody uses it before its secrets
+    /// are known as such.
+    fn told(&self, found: Option<Grant>) -> Option<Grant> {
+        if let Some(grant) = &found {
+            self.oauth.tell(grant.secrets());
+        }
+        found.filter(|grant| grant.fits(&self.settings))
     }
 
     pub(super) async fn load(&self, key: &Key) -> Result<Option<Grant>, OAuthError> {
         let key = key.clone();
         let found = self.store(move |store| grant::load(store, &key)).await?;
-        Ok(found.filter(|grant| grant.fits(&self.settings)))
+        Ok(self.told(found))
     }
 
     pub(super) async fn save(&self, grant: &Grant) -> Result<(), OAuthError> {
+        self.oauth.tell(grant.secrets());
         let (address, grant) = (self.address(), grant.clone());
         self.store(move |store| grant::save(store, &address, &grant))
             .await

@@ -58,6 +58,12 @@ impl Grant {
         }
     }
 
+    /// Everything in it that nobody may read.
+    pub(super) fn secrets(&self) -> impl Iterator<Item = &Secret> {
+        let others = [&self.refresh_token, &self.client.secret];
+        std::iter::once(&self.access_token).chain(others.into_iter().flatten())
+    }
+
     /// With a new token; a refresh token that was not replaced stays good (RFC 6749, section 6).
     pub(super) fn renewed(&self, issued: Issued) -> Self {
         Self {

@@ -107,14 +107,14 @@ impl OAuth {
 
 /// Asks the server for something, to be told where to sign in.
 async fn knock(spec: &HttpSpec) -> Result<Option<Challenge>, OAuthError> {
-    let place = spec.url.origin().ascii_serialization();
+    let place = crate::text::place(&spec.url);
     let unreachable = |reason: String| OAuthError::Unreachable {
         place: place.clone(),
         reason,
     };
     let clients = Clients::new(concat!("outrigger/", env!("CARGO_PKG_VERSION")));
     let client = clients
-        .client_for(&spec.url)
+        .client_for(spec)
         .map_err(|error| unreachable(error.to_string()))?;
     let mut headers = headers(spec).map_err(|error| unreachable(error.to_string()))?;
     headers.remove(reqwest::header::AUTHORIZATION);

@@ -75,6 +75,12 @@ impl HttpAnswer {
         matches!(self.status, 401 | 403)
     }
 
+    /// Whether nothing will be answered until somebody signs in or gives another token. A 403 is
+    /// about one request, and a token that could not be renewed just now may be had later.
+    pub(crate) fn wants_sign_in(&self) -> bool {
+        self.status == 401 && !(self.no_token && self.hint.is_none())
+    }
+
     /// The message, with the hint for those who are shown nothing else.
     fn into_words(self) -> String {
         match self.hint {

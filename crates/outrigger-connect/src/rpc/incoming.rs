@@ -133,15 +133,17 @@ impl Rpc {
         }
     }
 
+    /// What only has to be noted is taken in at any rate; what has to be kept or handed on is not.
     fn notification(&self, method: &str, params: Option<&RawValue>) {
+        let admitted = self.log.admits();
         match method {
             "notifications/tools/list_changed" => self.count_change(),
             "notifications/subscriptions/acknowledged" => {
                 self.subscribed.store(true, Ordering::Release);
             }
             "notifications/cancelled" => self.questions.withdraw(params),
-            "notifications/progress" => self.progress(params),
-            "notifications/message" if self.log.admits() => {
+            "notifications/progress" => self.progress(params, admitted),
+            "notifications/message" if admitted => {
                 let said = params.map(log_line).unwrap_or_default();
                 self.log.push(said);
             }
@@ -149,7 +151,7 @@ impl Rpc {
         }
     }
 
-    fn progress(&self, params: Option<&RawValue>) {
+    fn progress(&self, params: Option<&RawValue>, admitted: bool) {
         let Some(Ok(params)) =
             params.map(|params| serde_json::from_str::<ProgressParams<'_>>(params.get()))
         else {
@@ -162,7 +164,7 @@ impl Rpc {
             return;
         };
         progressed.notify_one();
-        if let Some(on_progress) = on_progress.filter(|_| self.log.admits()) {
+        if let Some(on_progress) = on_progress.filter(|_| admitted) {
             on_progress(Progress {
                 progress: params
                     .progress

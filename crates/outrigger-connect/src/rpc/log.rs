@@ -1,22 +1,26 @@
 //! What a server said beside its answers: lines that were no messages, log notifications, strays.
 //!
-//! Promises: bounded in lines and in bytes; what is not kept is counted.
+//! Promises: bounded in lines, in bytes and in what is taken in each second; what is not kept is
+//! counted.
 
 use std::collections::VecDeque;
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
+use tokio::sync::watch;
+
 use super::lock;
 
 const LINES: usize = 500;
 const LINE_CHARS: usize = 500;
 
-/// Log and progress notifications kept in one second; more are counted only.
-const PER_SECOND: u32 = 500;
-
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub(crate) struct ServerLog {
+    /// What is kept of one second (`notifications_per_second`).
+    most: u32,
+    /// Set once, when that is exceeded first.
+    warning: watch::Sender<Option<String>>,
     lines: Mutex<VecDeque<String>>,
     window: Mutex<Option<(Instant, u32)>>,
     noise: AtomicU64,
@@ -26,6 +30,24 @@ pub(crate) struct ServerLog {
 }
 
 impl ServerLog {
+    pub(super) fn new(most: u32) -> Self {
+        Self {
+            most,
+            warning: watch::Sender::new(None),
+            lines: Mutex::default(),
+            window: Mutex::default(),
+            noise: AtomicU64::default(),
+            strays: AtomicU64::default(),
+            lost: AtomicU64::default(),
+            flooded: AtomicU64::default(),
+        }
+    }
+
+    /// What a person should be warned of, once there is something.
+    pub(crate) fn warning(&self) -> watch::Receiver<Option<String>> {
+        self.warning.subscribe()
+    }
+
     /// A line on standard output that was no message.
     pub(super) fn noise(&self, line: &str) {
         self.noise.fetch_add(1, Ordering::Relaxed);
@@ -48,14 +70,17 @@ impl ServerLog {
         let now = Instant::now();
         let (since, count) = match *window {
             Some((since, count)) if now.duration_since(since) < Duration::from_secs(1) => {
-                (since, count + 1)
+                (since, count.saturating_add(1))
             }
             _ => (now, 1),
         };
         *window = Some((since, count));
-        let admitted = count <= PER_SECOND;
-        if !admitted {
-            self.flooded.fetch_add(1, Ordering::Relaxed);
+        let admitted = count <= self.most;
+        if !admitted && self.flooded.fetch_add(1, Ordering::Relaxed) == 0 {
+            self.warning.send_replace(Some(format!(
+                "it sends more than {} notifications a second; those beyond are dropped (notifications_per_second)",
+                self.most
+            )));
         }
         admitted
     }
@@ -95,7 +120,7 @@ impl ServerLog {
             ),
             (
                 &self.flooded,
-                "notifications came faster than they are kept",
+                "notifications came faster than they are kept (notifications_per_second)",
             ),
         ];
         let counts = counts

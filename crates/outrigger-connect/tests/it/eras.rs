@@ -302,7 +302,7 @@ async fn an_update_that_is_silent_or_hangs_up_is_probed_again() {
 
 #[tokio::test]
 async fn what_was_agreed_on_under_a_restriction_is_not_remembered() {
-    let web = Web::new(|asked| web::good(asked)).await;
+    let web = Web::new(web::good).await;
     let memory = Arc::new(Memory::default());
     let connector = Connector::new("0.0.0", None).with_eras(memory.clone());
     let mut spec = web.spec();
@@ -342,6 +342,47 @@ async fn only_allowed_versions_are_spoken() {
 
     let failed = connect(&allow(&peer, &["2031-01-01"])).await.unwrap_err();
     assert!(failed.message.contains("(2031-01-01)"), "{failed}");
+}
+
+#[tokio::test]
+async fn both_sides_versions_are_told_when_they_have_none_in_common() {
+    let failed = async |peer: &Peer, version: &str| {
+        let mut spec = peer.spec();
+        spec.versions = Some(vec![version.to_owned()]);
+        let failed = connect(&spec).await.unwrap_err();
+        assert_eq!(failed.kind, ConnectErrorKind::VersionMismatch, "{failed}");
+        assert_eq!(
+            failed.hints,
+            ["allow a version that it speaks in `versions`"]
+        );
+        failed.message
+    };
+    let legacy = Peer::legacy(|_| None);
+    assert_eq!(
+        failed(&legacy, "2026-07-28").await,
+        "the built-in server does not speak 2026-07-28 (error -32601: Method not found); it speaks 2025-11-25"
+    );
+    let old = Peer::legacy(|message| {
+        (message["method"] == "server/discover").then(|| {
+            let versions = json!({ "supportedVersions": ["2025-03-26", "2024-11-05"] });
+            result(message, &versions)
+        })
+    });
+    assert_eq!(
+        failed(&old, "2026-07-28").await,
+        "the built-in server does not speak 2026-07-28; it speaks 2025-03-26, 2024-11-05"
+    );
+    // Neither says anything of itself on `initialize`.
+    let new = Peer::new(|message| match message["method"].as_str() {
+        Some("initialize") => error(message, -32601, "Method not found"),
+        _ => modern(message),
+    });
+    for peer in [&new, &Peer::new(modern)] {
+        assert_eq!(
+            failed(peer, "2025-06-18").await,
+            "no common protocol version: the built-in server speaks 2026-07-28, this client speaks 2025-06-18"
+        );
+    }
 }
 
 #[tokio::test]

@@ -319,17 +319,59 @@ async fn a_flood_is_counted_and_delays_nothing() {
         is_call(message).then(|| Act::Say((log.to_owned() + changed).repeat(20_000) + &done))
     });
     let connection = peer.connect().await;
-    let changes = connection.tools_changed();
+    let (changes, warning) = (connection.tools_changed(), connection.warning());
+    assert_eq!(*warning.borrow(), None);
     call_within(&connection, Duration::from_secs(20))
         .await
         .unwrap();
+    assert_eq!(
+        warning.borrow().as_deref(),
+        Some(
+            "it sends more than 500 notifications a second; those beyond are dropped (notifications_per_second)"
+        )
+    );
     assert_eq!(*changes.borrow(), 20_000);
     assert_eq!(connection.log_tail(1000).len(), 500);
     assert!(
-        connection.remarks()[0].ends_with("notifications came faster than they are kept"),
+        connection.remarks()[0]
+            .ends_with("notifications came faster than they are kept (notifications_per_second)"),
         "{:?}",
         connection.remarks()
     );
+}
+
+#[tokio::test]
+async fn how_many_notifications_are_kept_is_a_limit_like_others() {
+    let peer = Peer::legacy(|message| {
+        let progress = json!({
+            "jsonrpc": "2.0", "method": "notifications/progress",
+            "params": { "progressToken": message["params"]["_meta"]["progressToken"], "progress": 1 },
+        });
+        let Act::Say(done) = good(message) else {
+            return None;
+        };
+        is_call(message).then(|| Act::Say(format!("{progress}\n").repeat(100_000) + &done))
+    });
+    let mut spec = peer.spec();
+    spec.limits.notifications_per_second = 3;
+    let connection = connect(&spec).await.unwrap();
+    let told = Arc::new(AtomicUsize::new(0));
+    let counted = told.clone();
+    let options = CallOptions {
+        on_progress: Some(Arc::new(move |_| {
+            counted.fetch_add(1, Ordering::SeqCst);
+        })),
+        ..CallOptions::default()
+    };
+    let begun = Instant::now();
+    connection
+        .call_tool("echo", &raw("{}"), options)
+        .await
+        .unwrap();
+    // Three at once, and three in each second that it took.
+    let seconds = usize::try_from(begun.elapsed().as_secs()).unwrap();
+    let told = told.load(Ordering::SeqCst);
+    assert!((3..=3 * (seconds + 2)).contains(&told), "{told}");
 }
 
 #[tokio::test]

@@ -15,5 +15,6 @@ mod peer;
 mod process;
 mod questions;
 mod rounds;
+mod tls;
 mod web;
 mod websocket;

@@ -82,6 +82,36 @@ async fn a_child_that_exits_at_once_has_its_last_words_told() {
 }
 
 #[tokio::test]
+async fn a_child_that_stops_reading_before_it_dies_has_its_last_words_told_too() {
+    // What is written to it breaks the pipe before anybody knows that the process is about to end.
+    let script = "m = read()\nos.close(0)\nprint(answer(m), flush=True)\ntime.sleep(0.2)\n\
+                  sys.stderr.write('fatal: the licence has expired\\n')\nsys.stderr.flush()\nos._exit(3)";
+    let failed = connect(&python(script)).await.unwrap_err();
+    assert_eq!(failed.kind, ConnectErrorKind::StartupFailed);
+    assert!(
+        failed
+            .message
+            .ends_with("ended before it answered `initialize`: exit status 3"),
+        "{failed}"
+    );
+    assert_eq!(failed.stderr_tail, ["fatal: the licence has expired"]);
+}
+
+#[tokio::test]
+async fn a_call_that_breaks_the_pipe_says_how_the_child_ended() {
+    let script = "m = read(); print(answer(m), flush=True)\nm = read(); os.close(0); print(answer(m), flush=True)\n\
+                  time.sleep(0.3)\nos._exit(7)";
+    let connection = connect(&python(script)).await.unwrap();
+    let failed = call(&connection).await.unwrap_err();
+    assert!(
+        failed
+            .to_string()
+            .ends_with("the server process ended (exit status 7)"),
+        "{failed}"
+    );
+}
+
+#[tokio::test]
 async fn a_command_that_is_not_there_is_named_with_where_it_was_looked_for() {
     let failed = connect(&stdio("no-such-server", &[], Framing::Auto))
         .await

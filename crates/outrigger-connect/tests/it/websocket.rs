@@ -16,7 +16,7 @@ use tokio_tungstenite::tungstenite::Message;
 use crate::peer::{Act, call, connect, good, spec};
 
 /// Serves one socket after the other; `calls` says what is done about a call.
-async fn serve(
+pub(crate) async fn serve(
     calls: fn(&Value) -> Vec<Message>,
 ) -> (JoinSet<()>, ServerSpec, mpsc::UnboundedReceiver<Message>) {
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
@@ -57,7 +57,7 @@ async fn serve(
     )
 }
 
-fn answer(message: &Value) -> Vec<Message> {
+pub(crate) fn answer(message: &Value) -> Vec<Message> {
     match good(message) {
         Act::Say(line) => vec![Message::Ping("p".into()), Message::text(line)],
         _ => vec![],
@@ -130,4 +130,13 @@ async fn what_is_no_websocket_is_named() {
     drop(web);
     let failed = connect(&wanted).await.unwrap_err();
     assert_eq!(failed.kind, ConnectErrorKind::Unreachable);
+    let words = format!("cannot reach {}: Connection refused", wanted_url(&wanted));
+    assert!(failed.message.starts_with(&words), "{failed}");
+}
+
+fn wanted_url(spec: &ServerSpec) -> &str {
+    match &spec.transport {
+        TransportSpec::WebSocket(http) => http.url.as_str(),
+        _ => unreachable!(),
+    }
 }

@@ -1,16 +1,19 @@
 //! The HTTP clients that all connections share, and what a specification gives them.
 //!
-//! Promises: pooled connections without delay; no redirect is followed here; a loopback address is
-//! never asked for through a proxy.
+//! Promises: pooled connections without delay, one pool for all who trust the same; no redirect is
+//! followed here; a loopback address is never asked for through a proxy.
 
+use std::collections::HashMap;
 use std::net::IpAddr;
-use std::sync::{Arc, OnceLock};
+use std::path::PathBuf;
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use reqwest::header::{HeaderMap, HeaderName, HeaderValue};
 use url::{Host, Url};
 
 use crate::HttpSpec;
+use crate::link::tls::{self, BadAuthorities};
 
 /// A pooled connection that was idle this long is not used again: shorter than the idle limits of
 /// common servers and load balancers (60 s), so that a call rarely meets a closing connection.
@@ -27,39 +30,55 @@ pub(crate) enum BadHttpSpec {
     Value(String),
     #[error("the address `{0}` is not one of {1}")]
     Scheme(String, &'static str),
+    #[error(transparent)]
+    Authorities(#[from] BadAuthorities),
     #[error("no HTTP client can be made: {0}")]
     Client(String),
 }
 
-/// One client that may use the system's proxies, one that does not; each made when first needed.
+/// Clients that may use the system's proxies, and such that do not; each made when first needed.
 #[derive(Debug, Clone)]
 pub(crate) struct Clients {
     agent: Arc<str>,
-    direct: Arc<OnceLock<Result<reqwest::Client, String>>>,
-    proxied: Arc<OnceLock<Result<reqwest::Client, String>>>,
+    made: Arc<Mutex<HashMap<Needs, reqwest::Client>>>,
+}
+
+/// What one client is for.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+struct Needs {
+    local: bool,
+    /// Files of authorities that are trusted besides the system's.
+    authorities: Vec<PathBuf>,
 }
 
 impl Clients {
     pub(crate) fn new(agent: &str) -> Self {
         Self {
             agent: agent.into(),
-            direct: Arc::default(),
-            proxied: Arc::default(),
+            made: Arc::default(),
         }
     }
 
-    pub(crate) fn client_for(&self, url: &Url) -> Result<reqwest::Client, BadHttpSpec> {
+    pub(crate) fn client_for(&self, spec: &HttpSpec) -> Result<reqwest::Client, BadHttpSpec> {
+        let url = &spec.url;
         if !matches!(url.scheme(), "http" | "https") {
             return Err(BadHttpSpec::Scheme(url.to_string(), "`http:` or `https:`"));
         }
-        let local = is_loopback(url);
-        let slot = if local { &self.direct } else { &self.proxied };
-        slot.get_or_init(|| self.build(local))
-            .clone()
-            .map_err(BadHttpSpec::Client)
+        let needs = Needs {
+            local: is_loopback(url),
+            authorities: spec.ca_files.clone(),
+        };
+        // Held while one is made: others who need the same wait for it.
+        let mut made = self.made.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(client) = made.get(&needs) {
+            return Ok(client.clone());
+        }
+        let client = self.build(&needs)?;
+        made.insert(needs, client.clone());
+        Ok(client)
     }
 
-    fn build(&self, local: bool) -> Result<reqwest::Client, String> {
+    fn build(&self, needs: &Needs) -> Result<reqwest::Client, BadHttpSpec> {
         install_crypto();
         let builder = reqwest::Client::builder()
             .user_agent(self.agent.as_ref())
@@ -68,9 +87,31 @@ impl Clients {
             .tcp_nodelay(true)
             .tcp_keepalive(KEEP_ALIVE)
             .pool_idle_timeout(IDLE);
-        let builder = if local { builder.no_proxy() } else { builder };
-        builder.build().map_err(|error| deepest(&error))
+        let builder = if needs.local {
+            builder.no_proxy()
+        } else {
+            builder
+        };
+        let bad = |error: reqwest::Error| BadHttpSpec::Client(deepest(&error));
+        trusting(builder, &needs.authorities)?.build().map_err(bad)
     }
+}
+
+/// With these authorities besides those of the system.
+pub(crate) fn trusting(
+    builder: reqwest::ClientBuilder,
+    files: &[PathBuf],
+) -> Result<reqwest::ClientBuilder, BadHttpSpec> {
+    if files.is_empty() {
+        return Ok(builder);
+    }
+    let found = tls::certificates(files)?;
+    let read: Result<Vec<_>, _> = found
+        .iter()
+        .map(|found| reqwest::Certificate::from_der(found))
+        .collect();
+    let read = read.map_err(|error| BadHttpSpec::Client(deepest(&error)))?;
+    Ok(builder.tls_certs_merge(read))
 }
 
 /// Only the first call in a process installs a provider, and every crate here wants the same.
@@ -81,7 +122,7 @@ pub(crate) fn install_crypto() {
 }
 
 /// Whether an address stays on this machine, by its name alone.
-fn is_loopback(url: &Url) -> bool {
+pub(crate) fn is_loopback(url: &Url) -> bool {
     match url.host() {
         Some(Host::Domain(name)) => name == "localhost" || name.ends_with(".localhost"),
         Some(Host::Ipv4(ip)) => IpAddr::V4(ip).is_loopback(),

@@ -21,7 +21,7 @@ use crate::frame::FrameLimits;
 use crate::link::{Agreed, Inbox, Ticket};
 use crate::oauth::{Authorizer, Bearer, OAuthError};
 use crate::rpc::{Failure, HttpAnswer};
-use crate::text::excerpt;
+use crate::text::{excerpt, place};
 use crate::{HttpSpec, handshake};
 
 pub(super) const SESSION: HeaderName = HeaderName::from_static("mcp-session-id");
@@ -68,7 +68,7 @@ impl Wire {
             agreed: None,
         };
         Ok(Self {
-            client: clients.client_for(&spec.url)?,
+            client: clients.client_for(spec)?,
             authorizer,
             configured: headers(spec)?,
             state: Mutex::new(state),
@@ -336,7 +336,7 @@ fn refused(status: StatusCode, message: String) -> Failure {
 
 /// A request that got no answer.
 pub(super) fn failed(error: reqwest::Error, url: &Url, nothing_left: bool) -> Failure {
-    let place = url.origin().ascii_serialization();
+    let place = place(url);
     let cause = deepest(&error.without_url());
     if nothing_left {
         Failure::NotSent(format!("cannot reach {place}: {cause}"))
