@@ -7,6 +7,7 @@
 //!
 //! Leaves out: deciding about calls (policy), asking whether a project is trusted, building models.
 
+mod defaults;
 mod discover;
 mod environment;
 mod expand;
@@ -35,6 +36,7 @@ use std::sync::Arc;
 use indexmap::IndexMap;
 use outrigger_connect::ServerName;
 
+pub use defaults::ServerDefaults;
 pub use load::load;
 pub use model::{ModelSettings, ProviderEntry, ProviderSettings, ProviderState};
 pub use origin::{Layer, Origin, Setting};
@@ -59,6 +61,8 @@ pub struct Config {
     pub model: ModelSettings,
     /// How far a run may go.
     pub limits: RunLimits,
+    /// What holds for every server whose entry says nothing else.
+    pub defaults: ServerDefaults,
     /// Which built-in servers are on.
     pub builtin: BuiltinSettings,
     /// What is wrong outside of servers and providers, whose own problems are in their entries.

@@ -71,7 +71,7 @@ pub struct Host {
 
 struct Shared {
     run: Run,
-    redactor: Arc<Redactor>,
+    redactor: Redactor,
     policy: Policy,
     approver: Arc<dyn Approver>,
     sessions: Sessions,
@@ -101,15 +101,16 @@ impl Host {
     pub fn start(config: &Config, parts: Parts) -> Self {
         let catalog = Arc::new(RwLock::new(Catalog::default()));
         let (stop, tasks) = (CancellationToken::new(), TaskTracker::new());
-        let redactor = Arc::new(Redactor::new(config.secrets()));
         let pins = Arc::new(parts.pins);
         let published = watch::Sender::new(0);
+        let redactor = parts.run.redactor().clone();
+        redactor.learn(config.secrets());
         let launch = Launch {
             pins: Arc::clone(&pins),
             published: published.clone(),
             connector: parts.connector,
             run: parts.run.clone(),
-            redactor: Arc::clone(&redactor),
+            redactor: redactor.clone(),
             catalog: Arc::clone(&catalog),
             stop: stop.clone(),
         };
@@ -162,6 +163,12 @@ impl Host {
             catalog: catalog.servers.get(name).cloned(),
         };
         self.shared.servers.iter().map(status).collect()
+    }
+
+    /// The state of one server, to be waited on; `None` when there is no such server.
+    pub fn watch(&self, server: &ServerName) -> Option<watch::Receiver<ServerState>> {
+        let member = self.shared.servers.get(server)?;
+        Some(member.state.clone())
     }
 
     /// What all connected servers offer, whoever may use it.

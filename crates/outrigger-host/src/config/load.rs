@@ -1,9 +1,12 @@
 //! Reads all files, lowers them, and merges what they say. Nothing here fails as a whole: what is
 //! wrong becomes data in the result.
 
+use std::path::PathBuf;
+
 use indexmap::IndexMap;
 use outrigger_connect::ServerName;
 
+use super::defaults::ServerDefaults;
 use super::lower::{self, Dialect, RawServer, Tables};
 use super::merge;
 use super::model::ModelSettings;
@@ -41,6 +44,7 @@ pub fn load(around: &Surroundings) -> Config {
         policy: PolicyTable::default(),
         model: ModelSettings::default(),
         limits: RunLimits::default(),
+        defaults: ServerDefaults::default(),
         builtin: BuiltinSettings::default(),
         problems,
         files,
@@ -58,6 +62,12 @@ pub fn load(around: &Surroundings) -> Config {
         }
     }
     tables(&mut config, around, &read);
+    // As Node.js does, for whose sake it is often set already. A file that is not there is no fault
+    // there either.
+    let extra = around.env.get("NODE_EXTRA_CA_CERTS").map(PathBuf::from);
+    if let Some(extra) = extra.filter(|file| file.is_absolute() && file.is_file()) {
+        config.defaults.ca_files.push(extra);
+    }
     servers(&mut config, around, read);
     brought(&mut config);
     config
@@ -253,7 +263,14 @@ fn tables(config: &mut Config, around: &Surroundings, read: &[Read]) {
             );
         }
         if let Some(node) = &tables.limits {
-            lower::run::limits(&mut report, node, &mut config.limits);
+            lower::run::limits(&mut report, node, &mut config.limits, &mut config.defaults);
+        }
+        if let Some(node) = &tables.timeouts {
+            lower::run::timeouts(&mut report, node, &mut config.defaults);
+        }
+        if let Some(node) = &tables.tls {
+            let said = lower::tls::lower(source, around, node, &mut config.defaults);
+            config.problems.extend(said);
         }
         if let Some(node) = &tables.builtin {
             lower::run::builtin(&mut report, node, &mut config.builtin);
@@ -322,7 +339,7 @@ fn servers(config: &mut Config, around: &Surroundings, read: Vec<Read>) {
                 by: origin.clone(),
             });
         }
-        let mut lowered = lower::server::lower(source, around, &name, &winner);
+        let mut lowered = lower::server::lower(source, around, (&name, &winner), &config.defaults);
         if let EntryState::Ready(settings) = lowered.state {
             lowered.state = if layer.may_loosen() {
                 EntryState::Ready(settings)

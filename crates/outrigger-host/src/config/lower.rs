@@ -4,12 +4,14 @@
 //! own, and the server works without them).
 
 pub(crate) mod address;
+mod bounds;
 pub(crate) mod model;
 mod oauth;
 mod options;
 pub(crate) mod policy;
 pub(crate) mod run;
 pub(crate) mod server;
+pub(crate) mod tls;
 pub(crate) mod transport;
 
 use super::node::{Entry, Node, Pos, Value};
@@ -54,10 +56,14 @@ pub(crate) struct Tables {
     pub(crate) policy: Option<Node>,
     pub(crate) model: Option<Node>,
     pub(crate) limits: Option<Node>,
+    pub(crate) timeouts: Option<Node>,
+    pub(crate) tls: Option<Node>,
     pub(crate) builtin: Option<Node>,
 }
 
-const NATIVE_TABLES: &[&str] = &["servers", "policy", "model", "limits", "builtin"];
+const NATIVE_TABLES: &[&str] = &[
+    "servers", "policy", "model", "limits", "timeouts", "tls", "builtin",
+];
 const SERVER_TABLES: &[&str] = &["mcpServers", "mcp_servers", "servers"];
 /// What VS Code puts beside `servers`, and what editors put into any JSON file.
 const IGNORED: &[&str] = &["inputs", "$schema"];
@@ -122,6 +128,8 @@ fn top_level(report: &mut Report<'_>, tables: &mut Tables, entry: Entry, dialect
         "policy" if own => tables.policy = Some(entry.node),
         "model" if own => tables.model = Some(entry.node),
         "limits" if own => tables.limits = Some(entry.node),
+        "timeouts" if own => tables.timeouts = Some(entry.node),
+        "tls" if own => tables.tls = Some(entry.node),
         "builtin" if own => tables.builtin = Some(entry.node),
         key if IGNORED.contains(&key) || key.starts_with(['_', '$', '/']) => {}
         _ if own => report.unknown(Severity::Error, &entry, "", NATIVE_TABLES),
@@ -176,7 +184,7 @@ pub(crate) fn dialect(source: &Source, format: Format, node: Option<&Node>) -> D
         .file_stem()
         .is_some_and(|stem| stem == "outrigger");
     let own_toml = format == Format::Toml && !has(&["mcp_servers", "mcpServers"]);
-    if own_name || own_toml || has(&["policy", "limits", "builtin"]) {
+    if own_name || own_toml || has(&["policy", "limits", "timeouts", "tls", "builtin"]) {
         Dialect::Native
     } else {
         Dialect::Foreign

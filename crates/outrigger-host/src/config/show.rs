@@ -9,6 +9,68 @@ pub use toml::render;
 
 use std::time::Duration;
 
+use serde_json::Value;
+
+use super::defaults::ServerDefaults;
+use super::origin::Setting;
+
+/// `[timeouts]`.
+fn timeouts(defaults: &ServerDefaults) -> [(&'static str, Setting<Value>); 6] {
+    let deadlines = &defaults.deadlines;
+    [
+        ("start", deadlines.start),
+        ("probe", deadlines.probe),
+        ("list", deadlines.list),
+        ("call", deadlines.call),
+        ("call_hard", deadlines.call_hard),
+        ("close", deadlines.close),
+    ]
+    .map(|(key, value)| {
+        let origin = defaults.origin(&format!("timeouts.{key}"));
+        let value = duration_text(value).into();
+        (key, Setting { value, origin })
+    })
+}
+
+/// The keys of `[limits]` that bound a server.
+fn server_limits(defaults: &ServerDefaults) -> [(&'static str, Setting<Value>); 6] {
+    let limits = &defaults.limits;
+    [
+        ("frame_bytes", size_value(limits.frame_bytes)),
+        ("depth", limits.depth.into()),
+        ("tools", limits.tools.into()),
+        ("pages", limits.pages.into()),
+        (
+            "notifications_per_second",
+            limits.notifications_per_second.into(),
+        ),
+        ("concurrent_calls", limits.concurrent_calls.into()),
+    ]
+    .map(|(key, value)| {
+        let origin = defaults.origin(&format!("limits.{key}"));
+        (key, Setting { value, origin })
+    })
+}
+
+/// `tls.ca_files`; `None` where there are none.
+fn authorities(defaults: &ServerDefaults) -> Option<Setting<Value>> {
+    let files = defaults.ca_files.iter();
+    let value: Vec<_> = files.map(|file| file.to_string_lossy()).collect();
+    (!value.is_empty()).then(|| Setting {
+        value: value.into(),
+        origin: defaults.origin("tls.ca_files"),
+    })
+}
+
+/// A size in the words of the configuration.
+fn size_value(bytes: usize) -> Value {
+    if bytes.is_multiple_of(1 << 20) {
+        format!("{} MiB", bytes >> 20).into()
+    } else {
+        bytes.into()
+    }
+}
+
 /// A duration in the words of the configuration.
 fn duration_text(duration: Duration) -> String {
     let millis = duration.as_millis();

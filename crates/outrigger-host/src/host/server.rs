@@ -8,8 +8,7 @@ use std::sync::{Arc, RwLock};
 use std::time::Duration;
 
 use outrigger_connect::{
-    Connection, Connector, Deadlines, InProcessSpec, Limits, Protocol, ServerName, ServerSpec,
-    TransportSpec,
+    Connection, Connector, InProcessSpec, Protocol, ServerName, ServerSpec, TransportSpec,
 };
 use outrigger_journal::{Event, Redactor, Run};
 use tokio::sync::watch;
@@ -21,10 +20,10 @@ use life::Life;
 
 use super::Builtin;
 use crate::catalog::{Catalog, Standing, ToolFilter};
-use crate::config::{Config, EntryState, Layer, ServerSettings};
+use crate::config::{Config, EntryState, Layer, ServerDefaults, ServerSettings};
 use crate::pins::{Pins, ServerIdentity};
 
-/// Where a server stands.
+/// Where a server stands: `Starting`, then `Ready`, then any of the others.
 #[derive(Debug, Clone)]
 pub enum ServerState {
     /// Not yet connected or listed.
@@ -33,8 +32,11 @@ pub enum ServerState {
     Ready(Arc<Ready>),
     /// It ended while it was in use, and is started again after a pause.
     Backoff(Arc<Failure>),
+    /// It wants to know who asks, from the start or all of a sudden. It is used again when somebody
+    /// has signed in.
+    AuthRequired(Arc<Failure>),
     /// Set aside: it could not be configured, connected or listed, or it kept ending.
-    Failed(Arc<Failure>),
+    Quarantined(Arc<Failure>),
     /// Switched off in configuration.
     Disabled,
     /// Closed with the host.
@@ -56,13 +58,40 @@ impl ServerState {
         matches!(self, Self::Starting)
     }
 
+    /// The state in one word, for programs.
+    pub fn as_str(&self) -> &'static str {
+        match self {
+            Self::Starting => "starting",
+            Self::Ready(_) => "ready",
+            Self::Backoff(_) => "backoff",
+            Self::AuthRequired(_) => "auth_required",
+            Self::Quarantined(_) => "quarantined",
+            Self::Disabled => "disabled",
+            Self::Stopped => "stopped",
+        }
+    }
+
+    /// What went wrong, in those states where something did.
+    pub fn failure(&self) -> Option<&Failure> {
+        match self {
+            Self::Backoff(failure) | Self::AuthRequired(failure) | Self::Quarantined(failure) => {
+                Some(failure)
+            }
+            Self::Starting | Self::Ready(_) | Self::Disabled | Self::Stopped => None,
+        }
+    }
+
     /// Why the server's tools are not there, in a few words; `None` when they are, or need not be.
     pub fn why_missing(&self) -> Option<String> {
         match self {
             Self::Ready(_) | Self::Disabled => None,
             Self::Starting => Some("it is still starting".to_owned()),
             Self::Backoff(failure) => Some(format!("{}; it is being started again", failure.error)),
-            Self::Failed(failure) => Some(failure.error.clone()),
+            Self::AuthRequired(failure) => {
+                let parts = [&failure.error].into_iter().chain(&failure.hints);
+                Some(parts.map(String::as_str).collect::<Vec<_>>().join("; "))
+            }
+            Self::Quarantined(failure) => Some(failure.error.clone()),
             Self::Stopped => Some("it was stopped".to_owned()),
         }
     }
@@ -73,7 +102,7 @@ impl ServerState {
 pub(super) struct Launch {
     pub(super) connector: Connector,
     pub(super) run: Run,
-    pub(super) redactor: Arc<Redactor>,
+    pub(super) redactor: Redactor,
     pub(super) catalog: Arc<RwLock<Catalog>>,
     pub(super) pins: Arc<Pins>,
     /// Counts with [`Catalog::revision`].
@@ -104,7 +133,7 @@ impl Plan {
         let ours = builtins
             .iter()
             .filter(|builtin| !config.servers.contains_key(&builtin.name))
-            .map(Self::builtin);
+            .map(|builtin| Self::builtin(builtin, &config.defaults));
         let configured = config.servers.values().map(|entry| {
             let start = match &entry.state {
                 EntryState::Disabled => Start::Disabled,
@@ -131,14 +160,14 @@ impl Plan {
         ours.chain(configured).collect()
     }
 
-    fn builtin(builtin: &Builtin) -> Self {
+    fn builtin(builtin: &Builtin, defaults: &ServerDefaults) -> Self {
         let spec = ServerSpec {
             name: builtin.name.clone(),
             transport: TransportSpec::InProcess(InProcessSpec(Arc::clone(&builtin.pipe))),
             protocol: Protocol::Auto,
             versions: None,
-            deadlines: Deadlines::default(),
-            limits: Limits::default(),
+            deadlines: defaults.deadlines,
+            limits: defaults.limits,
         };
         let standing = Standing {
             builtin: true,
@@ -239,5 +268,10 @@ fn fail(
         hints: failure.hints.clone(),
         stderr_tail: failure.stderr_tail.clone(),
     });
-    state.send_replace(ServerState::Failed(Arc::new(failure)));
+    let failure = Arc::new(failure);
+    state.send_replace(if failure.wants_sign_in() {
+        ServerState::AuthRequired(failure)
+    } else {
+        ServerState::Quarantined(failure)
+    });
 }

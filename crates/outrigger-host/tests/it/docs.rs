@@ -109,6 +109,8 @@ fn every_key_is_documented() {
         "[model]\n",
         "[model.providers.x]\n",
         "[limits]\n",
+        "[timeouts]\n",
+        "[tls]\n",
         "[builtin]\n",
     ] {
         let text = format!("{table}qqqqqqqqqqqqqqqq = 1\n");

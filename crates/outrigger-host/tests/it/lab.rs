@@ -85,6 +85,16 @@ impl Server {
             .unwrap();
     }
 
+    /// Says this line, unasked.
+    pub(crate) fn say(&self, line: &str) {
+        let announce = self.announce.lock().unwrap();
+        announce
+            .as_ref()
+            .unwrap()
+            .send(format!("{line}\n"))
+            .unwrap();
+    }
+
     /// The messages heard with this method.
     pub(crate) fn of(&self, method: &str) -> Vec<Value> {
         let heard = self.heard.lock().unwrap();

@@ -404,3 +404,36 @@ async fn a_server_that_ends_is_started_again_and_the_model_is_told_once() {
         "the lost call was not sent again"
     );
 }
+
+#[tokio::test]
+async fn a_flood_is_one_warning_and_holds_up_nothing() {
+    let lab = Lab::new(Plan {
+        user: "[limits]\nnotifications_per_second = 10".to_owned(),
+        allow: vec!["*".to_owned()],
+        ..Plan::default()
+    })
+    .await;
+    let line = json!({ "jsonrpc": "2.0", "method": "notifications/message", "params": { "level": "info", "data": "again" } });
+    for round in 0..3 {
+        lab.server.say(&format!("{line}\n").repeat(5_000));
+        let report = lab.call("keep", "{}").await;
+        assert_eq!(words(&report), "kept", "{round}");
+    }
+    let warnings = async || {
+        let events = lab.events().await;
+        let warnings = events.iter().filter_map(|recorded| match &recorded.event {
+            Event::ServerWarned { server, warning } => Some(format!("{server}: {warning}")),
+            _ => None,
+        });
+        warnings.collect::<Vec<_>>()
+    };
+    while warnings().await.is_empty() {
+        tokio::task::yield_now().await;
+    }
+    assert_eq!(
+        warnings().await,
+        [
+            "lab: it sends more than 10 notifications a second; those beyond are dropped (notifications_per_second)"
+        ]
+    );
+}

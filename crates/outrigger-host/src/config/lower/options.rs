@@ -1,11 +1,12 @@
 //! The keys of a server that say how to treat it, whatever its transport.
 
-use outrigger_connect::{Deadlines, Framing, Limits, Protocol};
+use outrigger_connect::{Deadlines, Framing, Limits, PROTOCOL_VERSIONS, Protocol};
 
+use super::bounds;
 use super::server::Lowering;
+use crate::config::defaults::ServerDefaults;
 use crate::config::node::{Entry, Node};
-use crate::config::problem::Severity;
-use crate::config::report::{Report, join};
+use crate::config::report::Report;
 use crate::config::value;
 
 /// What was read of them.
@@ -14,6 +15,8 @@ pub(crate) struct Options {
     pub(crate) read_only: bool,
     pub(crate) description: Option<String>,
     pub(crate) protocol: Protocol,
+    /// `None`: all that are known.
+    pub(crate) versions: Option<Vec<String>>,
     pub(crate) framing: Framing,
     pub(crate) deadlines: Deadlines,
     pub(crate) limits: Limits,
@@ -22,6 +25,15 @@ pub(crate) struct Options {
 }
 
 impl Options {
+    /// What holds where the entry says nothing.
+    pub(crate) fn new(defaults: &ServerDefaults) -> Self {
+        Self {
+            deadlines: defaults.deadlines,
+            limits: defaults.limits,
+            ..Self::default()
+        }
+    }
+
     /// Reads a key; `false` when it is none of these.
     pub(crate) fn key(
         &mut self,
@@ -42,6 +54,7 @@ impl Options {
                 ];
                 self.protocol = value::word(report, path, node, &words).unwrap_or_default();
             }
+            "versions" => self.versions = versions(report, path, node),
             "framing" => {
                 let words = [
                     ("auto", Framing::Auto),
@@ -50,14 +63,41 @@ impl Options {
                 ];
                 self.framing = value::word(report, path, node, &words).unwrap_or_default();
             }
-            "timeouts" => timeouts(report, path, node, &mut self.deadlines),
-            "limits" => limits(report, path, node, &mut self.limits),
+            "timeouts" => {
+                bounds::timeouts(report, path, node, &mut self.deadlines);
+            }
+            "limits" => bounds::limits(report, path, node, &mut self.limits),
             "allowed_tools" => self.allowed_tools = globs(report, path, node),
             "disabled_tools" => self.disabled_tools = globs(report, path, node).unwrap_or_default(),
             _ => return false,
         }
         true
     }
+}
+
+fn versions(report: &mut Report<'_>, path: &str, node: &Node) -> Option<Vec<String>> {
+    let known = || {
+        let known = PROTOCOL_VERSIONS.map(|version| format!("`{version}`"));
+        format!("known versions: {}", known.join(", "))
+    };
+    let items = value::list(report, path, node)?;
+    if items.is_empty() {
+        let message = format!("`{path}` allows no version at all");
+        report.error(node.at, path, message).hint(known());
+    }
+    let mut versions = Vec::new();
+    for (item, version) in items {
+        if !PROTOCOL_VERSIONS.contains(&version.as_str()) {
+            let shown: String = version.chars().take(40).collect();
+            let message = format!(
+                "`{path}` has `{}`, which is no protocol version that is known here",
+                shown.escape_debug()
+            );
+            report.error(item.at, path, message).hint(known());
+        }
+        versions.push(version);
+    }
+    Some(versions)
 }
 
 fn globs(report: &mut Report<'_>, path: &str, node: &Node) -> Option<Vec<String>> {
@@ -74,70 +114,4 @@ fn globs(report: &mut Report<'_>, path: &str, node: &Node) -> Option<Vec<String>
         globs.push(text);
     }
     Some(globs)
-}
-
-fn timeouts(report: &mut Report<'_>, path: &str, node: &Node, deadlines: &mut Deadlines) {
-    let Some(entries) = value::table(report, path, node) else {
-        return;
-    };
-    let mut hard_at = None;
-    for entry in entries {
-        let slot = match entry.key.as_str() {
-            "start" => &mut deadlines.start,
-            "probe" => &mut deadlines.probe,
-            "list" => &mut deadlines.list,
-            "call" => &mut deadlines.call,
-            "call_hard" => {
-                hard_at = Some(entry.node.at);
-                &mut deadlines.call_hard
-            }
-            "close" => &mut deadlines.close,
-            _ => {
-                let known = ["start", "probe", "list", "call", "call_hard", "close"];
-                report.unknown(Severity::Error, entry, path, &known);
-                continue;
-            }
-        };
-        if let Some(duration) = value::duration(report, &join(path, &entry.key), &entry.node) {
-            *slot = duration;
-        }
-    }
-    if deadlines.call_hard < deadlines.call {
-        match hard_at {
-            Some(at) => {
-                report.error(
-                    at,
-                    path,
-                    format!("`{path}.call_hard` is shorter than `{path}.call`"),
-                );
-            }
-            None => deadlines.call_hard = deadlines.call,
-        }
-    }
-}
-
-fn limits(report: &mut Report<'_>, path: &str, node: &Node, limits: &mut Limits) {
-    let Some(entries) = value::table(report, path, node) else {
-        return;
-    };
-    for entry in entries {
-        let inner = join(path, &entry.key);
-        let node = &entry.node;
-        let (slot, read) = match entry.key.as_str() {
-            "frame_bytes" => (&mut limits.frame_bytes, value::size(report, &inner, node)),
-            "depth" => (&mut limits.depth, value::count(report, &inner, node)),
-            "tools" => (&mut limits.tools, value::count(report, &inner, node)),
-            "pages" => (&mut limits.pages, value::count(report, &inner, node)),
-            "concurrent_calls" => (
-                &mut limits.concurrent_calls,
-                value::count(report, &inner, node),
-            ),
-            _ => {
-                let known = ["frame_bytes", "depth", "tools", "pages", "concurrent_calls"];
-                report.unknown(Severity::Error, entry, path, &known);
-                continue;
-            }
-        };
-        *slot = read.unwrap_or(*slot);
-    }
 }

@@ -1,5 +1,7 @@
-//! `[limits]` and `[builtin]`. Both merge key by key: the nearest file that has a key wins.
+//! `[limits]`, `[timeouts]` and `[builtin]`. They merge key by key: the nearest file that has a key wins.
 
+use super::bounds;
+use crate::config::defaults::ServerDefaults;
 use crate::config::node::{Entry, Node, Value};
 use crate::config::origin::Setting;
 use crate::config::problem::Severity;
@@ -7,8 +9,22 @@ use crate::config::report::{Report, join};
 use crate::config::run::{BuiltinSettings, RunLimits};
 use crate::config::value;
 
-/// Takes over what one file says about limits. Files come from the farthest to the nearest.
-pub(crate) fn limits(report: &mut Report<'_>, node: &Node, limits: &mut RunLimits) {
+const RUN_LIMITS: [&str; 4] = ["max_turns", "max_calls", "max_tokens", "max_time"];
+
+/// Takes over what one file says about times. Files come from the farthest to the nearest.
+pub(crate) fn timeouts(report: &mut Report<'_>, node: &Node, defaults: &mut ServerDefaults) {
+    for entry in bounds::timeouts(report, "timeouts", node, &mut defaults.deadlines) {
+        defaults.note(join("timeouts", &entry.key), report.origin(entry.at));
+    }
+}
+
+/// Takes over what one file says about limits: those of a run, and those of each server.
+pub(crate) fn limits(
+    report: &mut Report<'_>,
+    node: &Node,
+    limits: &mut RunLimits,
+    defaults: &mut ServerDefaults,
+) {
     let Some(entries) = value::table(report, "limits", node) else {
         return;
     };
@@ -37,14 +53,14 @@ pub(crate) fn limits(report: &mut Report<'_>, node: &Node, limits: &mut RunLimit
                     value::duration(report, &key, node)
                 });
             }
-            _ => {
-                report.unknown(
-                    Severity::Error,
-                    entry,
-                    "limits",
-                    &["max_turns", "max_calls", "max_tokens", "max_time"],
-                );
-            }
+            _ => match bounds::limit(report, "limits", entry, &mut defaults.limits) {
+                Some(true) => defaults.note(key, report.origin(entry.at)),
+                Some(false) => {}
+                None => {
+                    let known = [&RUN_LIMITS[..], &bounds::LIMITS].concat();
+                    report.unknown(Severity::Error, entry, "limits", &known);
+                }
+            },
         }
     }
 }

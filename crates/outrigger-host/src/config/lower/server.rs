@@ -6,6 +6,7 @@ use serde_json::Value as Shown;
 use super::options::Options;
 use super::transport::{self, Draft};
 use super::{Dialect, RawServer};
+use crate::config::defaults::ServerDefaults;
 use crate::config::expand::{self, Expanded};
 use crate::config::node::{Entry, Node, Pos, Value};
 use crate::config::problem::ConfigProblem;
@@ -33,12 +34,14 @@ const KEYS: &[&str] = &[
     "cwd",
     "url",
     "headers",
+    "ca_file",
     "oauth",
     "type",
     "enabled",
     "description",
     "read_only",
     "protocol",
+    "versions",
     "framing",
     "timeouts",
     "limits",
@@ -64,8 +67,8 @@ const ALIASES: &[(&str, &str)] = &[
 pub(crate) fn lower(
     source: &Source,
     around: &Surroundings,
-    name: &ServerName,
-    raw: &RawServer,
+    (name, raw): (&ServerName, &RawServer),
+    defaults: &ServerDefaults,
 ) -> Lowered {
     let mut lowering = Lowering {
         report: Report::new(source),
@@ -74,7 +77,7 @@ pub(crate) fn lower(
         secrets: Secrets::default(),
         written: Vec::new(),
     };
-    let state = lowering.entry(name, raw);
+    let state = lowering.entry(name, raw, defaults);
     let Lowering {
         report, secrets, ..
     } = lowering;
@@ -103,18 +106,23 @@ pub(crate) struct Lowering<'a> {
 
 impl Lowering<'_> {
     /// `None` when the entry is broken.
-    fn entry(&mut self, name: &ServerName, raw: &RawServer) -> Option<EntryState> {
+    fn entry(
+        &mut self,
+        name: &ServerName,
+        raw: &RawServer,
+        defaults: &ServerDefaults,
+    ) -> Option<EntryState> {
         let entries = value::table(&mut self.report, self.path, &raw.node)?;
         if is_off(entries) {
             return Some(EntryState::Disabled);
         }
         let mut draft = Draft::new(raw.at);
-        let mut rest = Options::default();
+        let mut rest = Options::new(defaults);
         for entry in entries {
             self.key(raw.dialect, entry, &mut draft, &mut rest);
         }
         draft.framing = rest.framing;
-        let transport = transport::finish(self, draft);
+        let transport = transport::finish(self, draft, &defaults.ca_files);
         if self.report.has_errors() {
             return None;
         }
@@ -122,7 +130,7 @@ impl Lowering<'_> {
             name: name.clone(),
             transport: transport?,
             protocol: rest.protocol,
-            versions: None,
+            versions: rest.versions,
             deadlines: rest.deadlines,
             limits: rest.limits,
         };
@@ -147,7 +155,8 @@ impl Lowering<'_> {
         };
         let path = join(self.path, &entry.key);
         match key {
-            "command" | "args" | "env" | "cwd" | "url" | "headers" | "oauth" | "type" => {
+            "command" | "args" | "env" | "cwd" | "url" | "headers" | "ca_file" | "oauth"
+            | "type" => {
                 draft.key(self, key, &path, entry);
             }
             "enabled" | "disabled" => {

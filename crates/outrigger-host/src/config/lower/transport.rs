@@ -1,5 +1,5 @@
-//! How a server is reached: the keys `command`, `args`, `env`, `cwd`, `url`, `headers`, `oauth` and `type`,
-//! and what they mean together.
+//! How a server is reached: the keys `command`, `args`, `env`, `cwd`, `url`, `headers`, `ca_file`, `oauth`
+//! and `type`, and what they mean together.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -12,6 +12,7 @@ use super::address::{
 };
 use super::oauth;
 use super::server::Lowering;
+use super::tls;
 use crate::config::environment;
 use crate::config::node::{Entry, Node, Pos, Value};
 use crate::config::report::join;
@@ -32,6 +33,7 @@ pub(crate) struct Draft {
     cwd: Option<String>,
     url: Option<(Pos, String)>,
     headers: Vec<(String, String)>,
+    ca_file: Option<(Pos, PathBuf)>,
     oauth: Option<(Pos, OAuthSettings)>,
     /// A key was there and could not be read; what is missing because of it is not reported.
     unread: bool,
@@ -69,7 +71,7 @@ impl Draft {
         }
     }
 
-    /// Reads one of the eight keys.
+    /// Reads one of the nine keys.
     pub(crate) fn key(&mut self, low: &mut Lowering<'_>, key: &str, path: &str, entry: &Entry) {
         let node = &entry.node;
         let read = match key {
@@ -79,6 +81,7 @@ impl Draft {
             "cwd" => self.read_cwd(low, path, entry),
             "url" => self.read_url(low, path, entry),
             "headers" => self.read_headers(low, path, node),
+            "ca_file" => self.read_ca_file(low, path, entry),
             "oauth" => {
                 oauth::read(low, path, node).map(|settings| self.oauth = Some((entry.at, settings)))
             }
@@ -284,6 +287,15 @@ impl Draft {
         Some(())
     }
 
+    fn read_ca_file(&mut self, low: &mut Lowering<'_>, path: &str, entry: &Entry) -> Option<()> {
+        let written = value::text(&mut low.report, path, &entry.node)?;
+        let file = tls::file(low, path, &entry.node, &written)?;
+        let shown = as_shown(&written, &file.to_string_lossy());
+        low.note("ca_file", entry.at, shown.into());
+        self.ca_file = Some((entry.at, file));
+        Some(())
+    }
+
     fn read_headers(&mut self, low: &mut Lowering<'_>, path: &str, node: &Node) -> Option<()> {
         let mut sound = true;
         for (entry, written) in value::text_table(&mut low.report, path, node)? {
@@ -335,8 +347,12 @@ impl Draft {
     }
 }
 
-/// Puts the keys together.
-pub(crate) fn finish(low: &mut Lowering<'_>, draft: Draft) -> Option<TransportSpec> {
+/// Puts the keys together. `authorities`: the files of certificates that hold for all servers.
+pub(crate) fn finish(
+    low: &mut Lowering<'_>,
+    draft: Draft,
+    authorities: &[PathBuf],
+) -> Option<TransportSpec> {
     let path = low.path;
     let kind = match (&draft.kind, &draft.command, &draft.url) {
         (Some((kind, _)), _, _) => *kind,
@@ -372,21 +388,25 @@ pub(crate) fn finish(low: &mut Lowering<'_>, draft: Draft) -> Option<TransportSp
     };
     match kind {
         Kind::Stdio => finish_stdio(low, draft).map(TransportSpec::Stdio),
-        Kind::Http => finish_http(low, draft).map(TransportSpec::Http),
-        Kind::Sse => finish_http(low, draft).map(TransportSpec::Sse),
-        Kind::WebSocket => finish_websocket(low, draft).map(TransportSpec::WebSocket),
+        Kind::Http => finish_http(low, draft, authorities).map(TransportSpec::Http),
+        Kind::Sse => finish_http(low, draft, authorities).map(TransportSpec::Sse),
+        Kind::WebSocket => finish_websocket(low, draft, authorities).map(TransportSpec::WebSocket),
     }
 }
 
 /// `ws://` and `wss://` are `http://` and `https://` as far as an address goes, and are checked as
 /// such. An address written that way is meant for the same place.
-fn finish_websocket(low: &mut Lowering<'_>, mut draft: Draft) -> Option<HttpSpec> {
+fn finish_websocket(
+    low: &mut Lowering<'_>,
+    mut draft: Draft,
+    authorities: &[PathBuf],
+) -> Option<HttpSpec> {
     if let Some((_, url)) = &mut draft.url
         && let Some(rest) = url.strip_prefix("ws")
     {
         *url = format!("http{rest}");
     }
-    let mut spec = finish_http(low, draft)?;
+    let mut spec = finish_http(low, draft, authorities)?;
     let scheme = if spec.url.scheme() == "https" {
         "wss"
     } else {
@@ -415,12 +435,15 @@ fn finish_stdio(low: &mut Lowering<'_>, draft: Draft) -> Option<StdioSpec> {
             format!("`{path}.url` is not used: the server is of type `stdio`"),
         );
     }
-    if let Some((at, _)) = draft.oauth {
-        low.report.warn(
-            at,
-            path,
-            format!("`{path}.oauth` is not used: the server is of type `stdio`"),
-        );
+    let unused = [
+        ("oauth", draft.oauth.map(|(at, _)| at)),
+        ("ca_file", draft.ca_file.map(|(at, _)| at)),
+    ];
+    for (key, at) in unused {
+        if let Some(at) = at {
+            let message = format!("`{path}.{key}` is not used: the server is of type `stdio`");
+            low.report.warn(at, path, message);
+        }
     }
     let (args, shown): (Vec<_>, Vec<_>) = draft.args.into_iter().unzip();
     if let Some(at) = draft.args_at {
@@ -447,7 +470,7 @@ fn finish_stdio(low: &mut Lowering<'_>, draft: Draft) -> Option<StdioSpec> {
     })
 }
 
-fn finish_http(low: &mut Lowering<'_>, draft: Draft) -> Option<HttpSpec> {
+fn finish_http(low: &mut Lowering<'_>, draft: Draft, authorities: &[PathBuf]) -> Option<HttpSpec> {
     let path = low.path;
     let Some((at, written)) = draft.url else {
         if !draft.unread {
@@ -472,6 +495,12 @@ fn finish_http(low: &mut Lowering<'_>, draft: Draft) -> Option<HttpSpec> {
     let url = http_url(low, &format!("{path}.url"), at, &written)?;
     Some(HttpSpec {
         headers: draft.headers,
+        ca_files: draft
+            .ca_file
+            .map(|(_, file)| file)
+            .into_iter()
+            .chain(authorities.iter().cloned())
+            .collect(),
         oauth: draft
             .oauth
             .map(|(_, settings)| settings)

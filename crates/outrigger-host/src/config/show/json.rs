@@ -43,6 +43,8 @@ pub fn to_json(config: &Config) -> Value {
         },
         "model": model(config),
         "limits": limits(config),
+        "timeouts": timeouts(config),
+        "tls": tls(config),
         "builtin": builtin(config),
         "files": list(&config.files, file),
         "problems": list(&config.problems, problem),
@@ -132,12 +134,30 @@ fn model(config: &Config) -> Value {
 
 fn limits(config: &Config) -> Value {
     let limits = &config.limits;
-    json!({
+    let mut all = json!({
         "max_turns": setting(&limits.max_turns, |&turns| turns.into()),
         "max_calls": setting(&limits.max_calls, |&calls| calls.into()),
         "max_tokens": setting(&limits.max_tokens, |&tokens| tokens.into()),
         "max_time": setting(&limits.max_time, |&time| duration_text(time).into()),
-    })
+    });
+    for (key, bound) in super::server_limits(&config.defaults) {
+        all[key] = setting(&bound, Value::clone);
+    }
+    all
+}
+
+fn timeouts(config: &Config) -> Value {
+    let times = super::timeouts(&config.defaults).into_iter();
+    Value::Object(
+        times
+            .map(|(key, time)| (key.to_owned(), setting(&time, Value::clone)))
+            .collect(),
+    )
+}
+
+fn tls(config: &Config) -> Value {
+    let files = super::authorities(&config.defaults);
+    json!({ "ca_files": files.map(|files| setting(&files, Value::clone)) })
 }
 
 fn builtin(config: &Config) -> Value {

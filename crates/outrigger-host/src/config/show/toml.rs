@@ -142,6 +142,19 @@ impl Page {
         self.setting("max_time", &limits.max_time, |&time| {
             duration_text(time).into()
         });
+        for (key, setting) in super::server_limits(&config.defaults) {
+            self.setting(key, &setting, Value::clone);
+        }
+        self.blank();
+        self.put("[timeouts]");
+        for (key, setting) in super::timeouts(&config.defaults) {
+            self.setting(key, &setting, Value::clone);
+        }
+        if let Some(files) = super::authorities(&config.defaults) {
+            self.blank();
+            self.put("[tls]");
+            self.setting("ca_files", &files, Value::clone);
+        }
     }
 
     fn builtin(&mut self, config: &Config) {

@@ -1,6 +1,6 @@
 //! Why a server was set aside, worded for a person.
 
-use outrigger_connect::{ConnectError, ConnectErrorKind, ListError};
+use outrigger_connect::{ConnectError, ConnectErrorKind, ListError, SignedOff};
 use outrigger_journal::Redactor;
 
 /// Why a server was set aside.
@@ -31,6 +31,8 @@ pub enum FailureKind {
     List,
     /// The connection ended.
     Ended,
+    /// It refused what it was sent to know us by, after it had been ready.
+    SignedOff,
 }
 
 impl Failure {
@@ -41,6 +43,25 @@ impl Failure {
             *text = secrets.redact(text).into_owned();
         }
         self
+    }
+
+    /// Whether it could be used again by somebody signing in.
+    pub fn wants_sign_in(&self) -> bool {
+        matches!(
+            self.kind,
+            FailureKind::SignedOff | FailureKind::Connect(ConnectErrorKind::AuthRequired)
+        )
+    }
+
+    pub(super) fn signed_off(SignedOff { message, hint }: SignedOff) -> Self {
+        let token = || "give the server another token in `headers`".to_owned();
+        Self {
+            kind: FailureKind::SignedOff,
+            stage: "call".to_owned(),
+            error: format!("it does not take what it knew us by any more: {message}"),
+            hints: vec![hint.unwrap_or_else(token)],
+            stderr_tail: Vec::new(),
+        }
     }
 
     pub(super) fn config(error: String, hints: Vec<String>) -> Self {
@@ -72,7 +93,12 @@ impl Failure {
             kind,
             stage,
             error: error.to_string(),
-            hints: Vec::new(),
+            hints: match error {
+                ListError::Timeout { .. } => {
+                    vec!["if it only lists slowly, raise its `list` deadline".to_owned()]
+                }
+                _ => Vec::new(),
+            },
             stderr_tail,
         }
     }

@@ -1,13 +1,13 @@
 //! One server's life: connect, list, stay in step with `list_changed`; when it ends while it is in
-//! use, start it again after a pause, a limited number of times. Calls that were under way have
-//! ended by then, and are not sent again.
+//! use, start it again after a pause, a limited number of times; when it wants to know who asks, wait
+//! until somebody has signed in. Calls that were under way have ended by then, and are not sent again.
 
 use std::borrow::Cow;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, PoisonError};
 use std::time::{Duration, Instant};
 
-use outrigger_connect::{Connection, Era, ListError, ServerSpec};
+use outrigger_connect::{Connection, Era, ListError, LoginMark, ServerSpec, SignedOff};
 use outrigger_journal::Event;
 use tokio::sync::watch;
 
@@ -25,6 +25,9 @@ const ATTEMPTS: u32 = 5;
 const FIRST_PAUSE: Duration = Duration::from_millis(500);
 /// A server that was ready for this long has stayed.
 const STAYED: Duration = Duration::from_secs(60);
+/// How often it is looked whether somebody has signed in. Other processes write the file, and there
+/// is nothing to wait on that works everywhere.
+const LOOK_AGAIN: Duration = Duration::from_secs(1);
 /// Lines of its standard error that are told of a server that failed.
 const TOLD_LINES: usize = 20;
 
@@ -46,6 +49,22 @@ enum Once {
     NeverReady(Failure),
     /// It was ready, and ended.
     Ended { failure: Failure, lived: Duration },
+    /// It was ready, and somebody has signed in since it refused us; it has to be started again.
+    SignedIn,
+}
+
+/// Why a server that was ready is no more.
+enum Over {
+    Stopped,
+    Ended(String),
+    SignedOff(SignedOff),
+}
+
+/// How waiting for a login went.
+enum Waited {
+    Stopped,
+    SignedIn,
+    Ended(String),
 }
 
 /// How often a server was started again without staying.
@@ -73,10 +92,25 @@ impl Restarts {
 impl Life {
     pub(super) async fn run(self) {
         let mut restarts = Restarts::default();
+        let mut was_ready = false;
         loop {
-            let failure = match self.once(restarts.attempts > 0).await {
-                Once::Stopped => return drop(self.state.send_replace(ServerState::Stopped)),
-                Once::NeverReady(failure) if restarts.attempts == 0 => {
+            let mark = self.login_mark().await;
+            let once = self.once(was_ready, mark).await;
+            was_ready |= !matches!(once, Once::NeverReady(_));
+            let failure = match once {
+                Once::Stopped => return self.stopped(),
+                Once::SignedIn => continue,
+                Once::NeverReady(failure) if failure.wants_sign_in() => {
+                    fail(&self.spec.name, failure, &self.launch, &self.state);
+                    match self.until_signed_in(&mut { mark }, None).await {
+                        Waited::SignedIn => {
+                            self.state.send_replace(ServerState::Starting);
+                            continue;
+                        }
+                        Waited::Stopped | Waited::Ended(_) => return self.stopped(),
+                    }
+                }
+                Once::NeverReady(failure) if !was_ready => {
                     return fail(&self.spec.name, failure, &self.launch, &self.state);
                 }
                 Once::NeverReady(failure) => failure,
@@ -96,16 +130,50 @@ impl Life {
             self.state
                 .send_replace(ServerState::Backoff(Arc::new(failure)));
             tokio::select! {
-                () = self.launch.stop.cancelled() => {
-                    return drop(self.state.send_replace(ServerState::Stopped));
-                }
+                () = self.launch.stop.cancelled() => return self.stopped(),
                 () = tokio::time::sleep(pause) => {}
             }
         }
     }
 
-    /// From a start to the end of what was started.
-    async fn once(&self, again: bool) -> Once {
+    fn stopped(&self) {
+        self.state.send_replace(ServerState::Stopped);
+    }
+
+    async fn login_mark(&self) -> Option<LoginMark> {
+        self.launch.connector.login_mark(&self.spec).await
+    }
+
+    /// Waits for another login than `known`, which it then is. `connection` may end meanwhile.
+    async fn until_signed_in(
+        &self,
+        known: &mut Option<LoginMark>,
+        connection: Option<&Connection>,
+    ) -> Waited {
+        let mut ended = connection.map(Connection::ended);
+        loop {
+            let mark = self.login_mark().await;
+            if mark.is_some() && mark != *known {
+                *known = mark;
+                return Waited::SignedIn;
+            }
+            let ended = async {
+                match &mut ended {
+                    Some(ended) => why_ended(ended).await,
+                    None => std::future::pending().await,
+                }
+            };
+            tokio::select! {
+                () = self.launch.stop.cancelled() => return Waited::Stopped,
+                reason = ended => return Waited::Ended(reason),
+                () = tokio::time::sleep(LOOK_AGAIN) => {}
+            }
+        }
+    }
+
+    /// From a start to the end of what was started. `again`: it was ready before. `mark`: the login
+    /// that it is started with.
+    async fn once(&self, again: bool, mut mark: Option<LoginMark>) -> Once {
         let began = Instant::now();
         let connected = self.launch.connector.connect(&self.spec, &self.launch.stop);
         let connection = match connected.await {
@@ -116,21 +184,57 @@ impl Life {
         match self.list(&connection).await {
             Ok(catalog) => self.ready(&connection, &catalog, began, again),
             Err(error) => {
-                let failure = Failure::list(&error, connection.log_tail(TOLD_LINES));
+                let signed_off = connection.signed_off().borrow().clone();
+                let failure = match signed_off {
+                    Some(signed_off) => Failure::signed_off(signed_off),
+                    None => Failure::list(&error, connection.log_tail(TOLD_LINES)),
+                };
                 connection.close().await;
                 return Once::NeverReady(failure);
             }
         }
         let ready = Instant::now();
-        let ended = self.follow(&connection).await;
+        let over = Box::pin(self.in_use(&connection, &mut mark)).await;
         let lived = ready.elapsed();
         self.publish(None);
         connection.close().await;
-        match ended {
-            None => Once::Stopped,
-            Some(reason) => {
+        match over {
+            Waited::Stopped => Once::Stopped,
+            Waited::SignedIn => Once::SignedIn,
+            Waited::Ended(reason) => {
                 let failure = Failure::ended(&reason, connection.log_tail(TOLD_LINES));
                 Once::Ended { failure, lived }
+            }
+        }
+    }
+
+    /// From ready to the end of the connection. Whoever has signed in goes on with what the server
+    /// still knows; [`Waited::SignedIn`]: that cannot be.
+    async fn in_use(&self, connection: &Connection, mark: &mut Option<LoginMark>) -> Waited {
+        loop {
+            let signed_off = match self.follow(connection).await {
+                Over::Stopped => return Waited::Stopped,
+                Over::Ended(reason) => return Waited::Ended(reason),
+                Over::SignedOff(signed_off) => signed_off,
+            };
+            self.publish(None);
+            let failure = Failure::signed_off(signed_off);
+            fail(&self.spec.name, failure, &self.launch, &self.state);
+            loop {
+                match self.until_signed_in(mark, Some(connection)).await {
+                    Waited::SignedIn => {}
+                    over => return over,
+                }
+                let began = Instant::now();
+                connection.forget_signed_off();
+                match self.list(connection).await {
+                    Ok(catalog) => {
+                        self.ready(connection, &catalog, began, false);
+                        break;
+                    }
+                    Err(_) if connection.signed_off().borrow().is_some() => {}
+                    Err(_) => return Waited::SignedIn,
+                }
             }
         }
     }
@@ -196,19 +300,19 @@ impl Life {
         })));
     }
 
-    /// Keeps the catalog in step until the host stops (`None`) or the connection ends (why).
-    async fn follow(&self, connection: &Connection) -> Option<String> {
-        let (mut changed, mut ended) = (connection.tools_changed(), connection.ended());
+    /// Keeps the catalog in step until the server is not ready any more.
+    async fn follow(&self, connection: &Connection) -> Over {
+        let mut changed = connection.tools_changed();
+        let over = self.over(connection);
+        tokio::pin!(over);
         let mut pause = COALESCE;
         loop {
             tokio::select! {
-                () = self.launch.stop.cancelled() => return None,
-                reason = why_ended(&mut ended) => return Some(reason),
+                over = &mut over => return over,
                 Ok(()) = changed.changed() => {}
             }
             tokio::select! {
-                () = self.launch.stop.cancelled() => return None,
-                reason = why_ended(&mut ended) => return Some(reason),
+                over = &mut over => return over,
                 () = tokio::time::sleep(pause) => {}
             }
             changed.mark_unchanged();
@@ -226,6 +330,31 @@ impl Life {
             };
             if !quiet {
                 changed.mark_changed();
+            }
+        }
+    }
+
+    /// Waits until the server is not ready any more; tells what a person should be warned of.
+    async fn over(&self, connection: &Connection) -> Over {
+        let (mut ended, mut warning) = (connection.ended(), connection.warning());
+        let mut signed_off = connection.signed_off();
+        let mut warned = false;
+        loop {
+            tokio::select! {
+                () = self.launch.stop.cancelled() => return Over::Stopped,
+                reason = why_ended(&mut ended) => return Over::Ended(reason),
+                Ok(why) = signed_off.wait_for(Option::is_some) => {
+                    if let Some(why) = why.clone() {
+                        return Over::SignedOff(why);
+                    }
+                }
+                Ok(words) = warning.wait_for(Option::is_some), if !warned => {
+                    warned = true;
+                    self.launch.run.record(Event::ServerWarned {
+                        server: self.spec.name.to_string(),
+                        warning: words.clone().unwrap_or_default(),
+                    });
+                }
             }
         }
     }

@@ -86,7 +86,7 @@ fn an_excerpt_hides_what_looks_secret() {
 fn unknown_keys_suggest_the_nearest() {
     insta::assert_snapshot!(toml("[servers.a]\ncommand = 'x'\nargz = []"), @"project/.outrigger/outrigger.toml:3:1: unknown key `argz` in `servers.a`; did you mean `args`?");
     insta::assert_snapshot!(toml("[servers.a]\ncommand = 'x'\nenvironment = {}"), @"project/.outrigger/outrigger.toml:3:1: unknown key `environment` in `servers.a`; did you mean `env`?");
-    insta::assert_snapshot!(toml("[servers.a]\ncommand = 'x'\nzzzzzz = 1"), @"project/.outrigger/outrigger.toml:3:1: unknown key `zzzzzz` in `servers.a`; known keys: command, args, env, cwd, url, headers, oauth, type, enabled, description, read_only, protocol, framing, timeouts, limits, allowed_tools, disabled_tools");
+    insta::assert_snapshot!(toml("[servers.a]\ncommand = 'x'\nzzzzzz = 1"), @"project/.outrigger/outrigger.toml:3:1: unknown key `zzzzzz` in `servers.a`; known keys: command, args, env, cwd, url, headers, ca_file, oauth, type, enabled, description, read_only, protocol, versions, framing, timeouts, limits, allowed_tools, disabled_tools");
     insta::assert_snapshot!(toml("[server.a]\ncommand = 'x'"), @"project/.outrigger/outrigger.toml:1:2: unknown key `server`; did you mean `servers`?");
     insta::assert_snapshot!(toml("[servers.a]\ncommand = 'x'\ntimeouts.cal = '1s'\nlimits.tool = 3"), @r"
     project/.outrigger/outrigger.toml:3:10: unknown key `cal` in `servers.a.timeouts`; did you mean `call`?
@@ -139,6 +139,10 @@ fn values_of_the_wrong_kind_say_what_was_expected() {
     project/.outrigger/outrigger.toml:5:12: `limits.max_time` must be a time such as `"30s"`, `"2m"` or a number of seconds, found `soon`
     project/.outrigger/outrigger.toml:7:8: `builtin.time` must be `true` or `false`, found the number 1
     "#);
+    let versions = |list: &str| toml(&format!("[servers.a]\ncommand = 'x'\nversions = {list}"));
+    insta::assert_snapshot!(versions("['2025-06-18', 'latest']"), @"project/.outrigger/outrigger.toml:3:27: `servers.a.versions` has `latest`, which is no protocol version that is known here; known versions: `2026-07-28`, `2025-11-25`, `2025-06-18`, `2025-03-26`, `2024-11-05`");
+    insta::assert_snapshot!(versions("[]"), @"project/.outrigger/outrigger.toml:3:12: `servers.a.versions` allows no version at all; known versions: `2026-07-28`, `2025-11-25`, `2025-06-18`, `2025-03-26`, `2024-11-05`");
+    insta::assert_snapshot!(versions("'2025-06-18'"), @"project/.outrigger/outrigger.toml:3:12: `servers.a.versions` must be a list of text, found text");
     insta::assert_snapshot!(json("{\"mcpServers\": []}"), @"project/.mcp.json:1:16: `mcpServers` must be a table of servers, found a list");
     insta::assert_snapshot!(json("{\"mcpServers\": {\"a\": \"npx thing\", \" b\": {}, \"\": {}}}"), @r"
     project/.mcp.json:1:35: ` b` cannot name a server: it begins or ends with white space; the server is set aside; give it another name

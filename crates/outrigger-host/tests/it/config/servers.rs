@@ -95,6 +95,7 @@ enabled = true
 description = "Files of the team"
 read_only = true
 protocol = "legacy"
+versions = ["2025-06-18", "2024-11-05"]
 framing = "content-length"
 allowed_tools = ["read_*"]
 disabled_tools = ["read_secret"]
@@ -144,7 +145,7 @@ protocol = "modern"
         .origins()
         .map(|(key, origin)| format!("{key} {}:{}", origin.line, origin.column))
         .collect();
-    insta::assert_snapshot!(origins.join(", "), @"command 3:1, type 4:1, description 6:1, read_only 7:1, protocol 8:1, framing 9:1, allowed_tools 10:1, disabled_tools 11:1, timeouts 13:12, limits 20:12");
+    insta::assert_snapshot!(origins.join(", "), @"command 3:1, type 4:1, description 6:1, read_only 7:1, protocol 8:1, versions 9:1, framing 10:1, allowed_tools 11:1, disabled_tools 12:1, timeouts 14:12, limits 21:12");
 }
 
 #[test]
@@ -197,4 +198,130 @@ headers = { Authorization = "Bearer ${TOKEN}", Cookie = "sid=cookie-value" }
 fn the_password_of_a_proxy_is_secret() {
     let place = Place::new().set("HTTPS_PROXY", "http://me:proxy-pass@proxy:3128");
     assert_eq!(place.load().secrets(), ["proxy-pass"]);
+}
+
+#[test]
+fn the_same_can_be_said_in_every_format() {
+    for (file, text) in [
+        (
+            "project/.mcp.json",
+            r#"{"mcpServers": {"a": {"command": "x", "versions": ["2025-03-26"], "limits": {"notifications_per_second": 7}}}}"#,
+        ),
+        (
+            "user/outrigger.yaml",
+            "servers:\n  a: { command: x, versions: [\"2025-03-26\"], limits: { notifications_per_second: 7 } }",
+        ),
+        (
+            "user/outrigger.toml",
+            "[servers.a]\ncommand = 'x'\nversions = ['2025-03-26']\nlimits.notifications_per_second = 7",
+        ),
+    ] {
+        let config = Place::with(file, text).load();
+        let spec = &ready(&config, "a").spec;
+        let versions = spec.versions.as_deref().unwrap_or_default();
+        assert_eq!(versions, ["2025-03-26"], "{file}");
+        assert_eq!(spec.limits.notifications_per_second, 7, "{file}");
+    }
+}
+
+#[test]
+fn what_holds_for_all_servers_gives_way_to_what_one_says() {
+    let place = Place::new();
+    place.write(
+        "user/outrigger.toml",
+        "[limits]\ntools = 10\ndepth = 20\nmax_turns = 3\n[timeouts]\nstart = '5s'\ncall = '20m'",
+    );
+    place.write(
+        "project/.outrigger/outrigger.toml",
+        "[limits]\ntools = 11\n[servers.a]\ncommand = 'x'\n[servers.b]\ncommand = 'x'\nlimits.depth = 30\ntimeouts.start = '6s'",
+    );
+    let config = place.load();
+    assert_eq!(config.all_problems().count(), 0, "{}", place.page());
+    let (a, b) = (&ready(&config, "a").spec, &ready(&config, "b").spec);
+    assert_eq!((a.limits.tools, a.limits.depth), (11, 20));
+    assert_eq!((b.limits.tools, b.limits.depth), (11, 30));
+    assert_eq!(a.deadlines.start, Duration::from_secs(5));
+    assert_eq!(b.deadlines.start, Duration::from_secs(6));
+    let twenty = Duration::from_secs(1200);
+    assert_eq!((a.deadlines.call, a.deadlines.call_hard), (twenty, twenty));
+    assert_eq!(config.limits.max_turns.value, 3);
+    let origin = |key: &str| place.tidy(&config.defaults.origin(key).to_string());
+    assert_eq!(
+        [
+            "limits.tools",
+            "limits.depth",
+            "limits.pages",
+            "timeouts.call"
+        ]
+        .map(origin),
+        [
+            "project/.outrigger/outrigger.toml:2",
+            "user/outrigger.toml:3",
+            "default",
+            "user/outrigger.toml:7",
+        ]
+    );
+    let shown = place.tidy(&outrigger_host::config::show::render(&config, true));
+    for line in [
+        "tools = 11  # project/.outrigger/outrigger.toml:2",
+        "start = \"5s\"  # user/outrigger.toml:6",
+        "pages = 500  # default",
+    ] {
+        assert!(shown.lines().any(|shown| shown == line), "{line}: {shown}");
+    }
+    let json = outrigger_host::config::show::to_json(&config);
+    assert_eq!(json["limits"]["tools"]["value"], 11);
+    assert_eq!(json["timeouts"]["call"]["value"], "20m");
+}
+
+#[test]
+fn a_limit_that_cannot_be_read_stops_everything() {
+    let place = Place::with(
+        "user/outrigger.toml",
+        "[limits]\nframe_bytes = 'big'\ntool = 1\n[timeouts]\nstrat = '5s'\ncall_hard = '1s'",
+    );
+    assert_eq!(place.load().fatal().count(), 4);
+    insta::assert_snapshot!(place.lines(), @r#"
+    user/outrigger.toml:2:15: `limits.frame_bytes` must be a size such as `"64 MiB"` or a number of bytes, found `big`
+    user/outrigger.toml:3:1: unknown key `tool` in `limits`; did you mean `tools`?
+    user/outrigger.toml:5:1: unknown key `strat` in `timeouts`; did you mean `start`?
+    user/outrigger.toml:6:13: `timeouts.call_hard` is shorter than `timeouts.call`
+    "#);
+}
+
+#[test]
+fn authorities_are_those_of_the_server_then_of_the_person_then_of_the_environment() {
+    let place = Place::new();
+    let extra = place.write("extra.pem", "");
+    let place = place
+        .set("NODE_EXTRA_CA_CERTS", &super::text(&extra))
+        .set("TEAM", "blue");
+    place.write(
+        "user/outrigger.toml",
+        "[tls]\nca_files = ['company.pem', '~/more.pem']\n[servers.b]\nurl = 'wss://h.example/mcp'",
+    );
+    place.write(
+        "project/.outrigger/outrigger.toml",
+        "[servers.a]\nurl = 'https://h.example/mcp'\nca_file = 'certs/${TEAM}.pem'\n[servers.c]\ncommand = 'x'\nca_file = 'x'",
+    );
+    let config = place.load();
+    let files = |name: &str| {
+        let files = http(&config, name).ca_files.iter();
+        let files: Vec<_> = files.map(|file| place.tidy(&super::text(file))).collect();
+        files.join(" ")
+    };
+    assert_eq!(
+        files("a"),
+        "project/certs/blue.pem user/company.pem home/more.pem extra.pem"
+    );
+    assert_eq!(files("b"), "user/company.pem home/more.pem extra.pem");
+    insta::assert_snapshot!(place.lines(), @"project/.outrigger/outrigger.toml:6:1: `servers.c.ca_file` is not used: the server is of type `stdio`");
+    let shown = place.tidy(&outrigger_host::config::show::render(&config, true));
+    assert!(shown.contains("[tls]\nca_files = [\"user/company.pem\", \"home/more.pem\", \"extra.pem\"]  # user/outrigger.toml:2"), "{shown}");
+
+    // A checkout decides nothing about other servers than its own.
+    let place =
+        Place::toml("[tls]\nca_files = ['evil.pem']\n[servers.a]\nurl = 'https://h.example/'");
+    assert!(http(&place.load(), "a").ca_files.is_empty());
+    insta::assert_snapshot!(place.lines(), @"project/.outrigger/outrigger.toml:1:2: `tls` in a file of the project is not used: it decides whom all your servers may be; say it in your own `outrigger.toml`, or give a server of the project a `ca_file`");
 }

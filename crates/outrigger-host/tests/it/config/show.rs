@@ -46,10 +46,15 @@ default = "ask"
     place.set("TOKEN", "tok-12345")
 }
 
+/// The page, as it is whatever the folder.
+fn shown(origin: bool) -> String {
+    let place = place();
+    place.tidy(&show::render(&place.load_trusted(), origin))
+}
+
 #[test]
 fn effective_values_with_their_places() {
-    let place = place();
-    let shown = place.tidy(&show::render(&place.load_trusted(), true));
+    let shown = shown(true);
     insta::assert_snapshot!(shown, @r#"
     [servers.files]  # project/.mcp.json:3
     command = "home/bin/files"  # project/.mcp.json:4
@@ -97,6 +102,20 @@ fn effective_values_with_their_places() {
     max_calls = 200  # default
     max_tokens = "none"  # default
     max_time = "30m"  # default
+    frame_bytes = "64 MiB"  # default
+    depth = 128  # default
+    tools = 5000  # default
+    pages = 500  # default
+    notifications_per_second = 500  # default
+    concurrent_calls = 16  # default
+
+    [timeouts]
+    start = "30s"  # default
+    probe = "3s"  # default
+    list = "30s"  # default
+    call = "1m"  # default
+    call_hard = "10m"  # default
+    close = "5s"  # default
 
     [builtin]
     time = true  # default
@@ -110,9 +129,7 @@ fn effective_values_with_their_places() {
 
 #[test]
 fn without_places_it_is_plain() {
-    let place = place();
-    let shown = show::render(&place.load_trusted(), false);
-    insta::assert_snapshot!(place.tidy(&shown), @r#"
+    insta::assert_snapshot!(shown(false), @r#"
     [servers.files]
     command = "home/bin/files"
     args = ["--token", "••••", "${DIR:-data}", "line\nbreak \"q\""]
@@ -158,6 +175,20 @@ fn without_places_it_is_plain() {
     max_calls = 200
     max_tokens = "none"
     max_time = "30m"
+    frame_bytes = "64 MiB"
+    depth = 128
+    tools = 5000
+    pages = 500
+    notifications_per_second = 500
+    concurrent_calls = 16
+
+    [timeouts]
+    start = "30s"
+    probe = "3s"
+    list = "30s"
+    call = "1m"
+    call_hard = "10m"
+    close = "5s"
 
     [builtin]
     time = true
