@@ -180,6 +180,10 @@ impl Display {
                 let reason = visible::line(reason);
                 self.server(server, &format!("{reason}; what it kept in memory is gone"));
             }
+            Event::ServerWarned { server, warning } => {
+                let word = self.screen.talk(Label::Warn, "warning");
+                self.server(server, &format!("{word}: {}", visible::line(warning)));
+            }
             Event::ToolSetAside {
                 server,
                 tool,

@@ -34,10 +34,10 @@ impl EraFolder {
     }
 
     fn read(&self, key: &str) -> io::Result<Option<Era>> {
-        let mut file = File::open(self.folder.join(key))?;
+        let file = File::open(self.folder.join(key))?;
         let written = file.metadata()?.modified()?;
         let mut text = String::new();
-        file.by_ref().take(LONGEST).read_to_string(&mut text)?;
+        file.take(LONGEST).read_to_string(&mut text)?;
         // A file of the future is not trusted either.
         let age = SystemTime::now().duration_since(written);
         Ok(match text.as_str() {

@@ -7,14 +7,14 @@ use std::future::Future;
 use std::sync::Arc;
 use std::time::Duration;
 
-use outrigger_connect::{Connector, FileTokens, OAuth};
+use outrigger_connect::{Connector, FileTokens, OAuth, Secret};
 use outrigger_host::approve::{Approver, NobodyThere};
 use outrigger_host::config::{Config, EntryState, ProjectStanding, Severity, Trust};
 use outrigger_host::grants::Grants;
 use outrigger_host::pins::{PinMode, Pins};
 use outrigger_host::policy::Policy;
 use outrigger_host::{Host, Parts};
-use outrigger_journal::{Event, Journal, Observer, Run, RunOptions};
+use outrigger_journal::{Event, Journal, Observer, Redactor, Run, RunOptions};
 use tokio_util::sync::CancellationToken;
 
 use crate::builtin;
@@ -185,7 +185,7 @@ impl Session {
         };
         let builtins = builtin::servers(config, &surroundings::workspace(common)?)?;
         // Without a home there are no tokens, and most servers need none.
-        let oauth = oauth(common).ok();
+        let oauth = oauth(common, run.redactor()).ok();
         let mut connector = Connector::new(env!("CARGO_PKG_VERSION"), supervisor());
         if let Some(oauth) = &oauth {
             connector = connector.with_oauth(oauth.clone());
@@ -327,10 +327,13 @@ pub(crate) fn pins(common: &Common, config: &Config, mode: PinMode) -> Result<Pi
     })
 }
 
-/// The tokens of this person. Nobody is sent to sign in: that is `outrigger login`'s.
-pub(crate) fn oauth(common: &Common) -> Result<OAuth, CommandError> {
+/// The tokens of this person; `redactor` learns each of them before it is used. Nobody is sent to
+/// sign in: that is `outrigger login`'s.
+pub(crate) fn oauth(common: &Common, redactor: &Redactor) -> Result<OAuth, CommandError> {
     let tokens = FileTokens::new(surroundings::tokens(common)?);
-    Ok(OAuth::new(Arc::new(tokens)))
+    let redactor = redactor.clone();
+    let told = move |secret: &Secret| redactor.learn([secret.reveal()]);
+    Ok(OAuth::new(Arc::new(tokens)).with_secrets_told(told))
 }
 
 /// This program, run as the supervisor of a server.

@@ -65,6 +65,9 @@ impl ServerState {
             Self::Ready(_) => "ready",
             Self::Backoff(_) => "backoff",
             Self::AuthRequired(_) => "auth_required",
+            Self::Quarantined(failure) if failure.kind == FailureKind::NeedsTrust => {
+                "needs_approval"
+            }
             Self::Quarantined(_) => "quarantined",
             Self::Disabled => "disabled",
             Self::Stopped => "stopped",

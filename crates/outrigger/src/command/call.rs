@@ -8,7 +8,7 @@ use outrigger_host::catalog::CatalogTool;
 use outrigger_host::outcome::{CallOutcome, Rejection, UnknownReason};
 use outrigger_host::toolset::Toolset;
 use outrigger_host::words::Words;
-use outrigger_host::{CallContext, CallReport, ProposedCall, ServerState};
+use outrigger_host::{CallContext, CallReport, ProposedCall};
 use outrigger_journal::{Event, RunStatus, Tokens};
 use serde_json::{Map, Value, json};
 use tokio_util::sync::CancellationToken;
@@ -117,7 +117,7 @@ fn find<'a>(
         return Ok(tool);
     }
     for status in session.host.servers() {
-        if let ServerState::Failed(failure) = &status.state {
+        if let Some(failure) = status.state.failure() {
             let error = CommandError::new(
                 unavailable(failure),
                 format!("`{}`: {}", status.name, failure.error),

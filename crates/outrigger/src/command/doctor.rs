@@ -118,6 +118,7 @@ fn print_server(server: &ServerStatus, screen: Screen) -> std::io::Result<()> {
     let mark = match &server.state {
         ServerState::Ready(_) => screen.ink(Label::Good, "ok  "),
         ServerState::Disabled => screen.ink(Label::Dim, "off "),
+        ServerState::AuthRequired(_) => screen.ink(Label::Warn, "AUTH"),
         _ => screen.ink(Label::Bad, "FAIL"),
     };
     let name = server.name.to_string();
@@ -138,11 +139,13 @@ fn print_server(server: &ServerStatus, screen: Screen) -> std::io::Result<()> {
             let own = own.into_iter().flatten().collect::<Vec<_>>().join(" ");
             lines.push(format!("era {era}; calls itself `{own}`"));
         }
-        ServerState::Failed(failure) | ServerState::Backoff(failure) => {
-            lines.extend(failure.stderr_tail.iter().map(|line| format!("| {line}")));
-            lines.extend(failure.hints.iter().map(|hint| format!("hint: {hint}")));
+        state => {
+            let failure = state.failure();
+            let said = failure.map_or(&[][..], |failure| &failure.stderr_tail);
+            let hints = failure.map_or(&[][..], |failure| &failure.hints);
+            lines.extend(said.iter().map(|line| format!("| {line}")));
+            lines.extend(hints.iter().map(|hint| format!("hint: {hint}")));
         }
-        _ => {}
     }
     let catalog = server.catalog.clone().unwrap_or_default();
     lines.extend(

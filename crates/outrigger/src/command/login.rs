@@ -4,6 +4,7 @@ use std::process::ExitCode;
 
 use outrigger_connect::{HttpSpec, OAuthError, SignedIn, TransportSpec, VisitError};
 use outrigger_host::config::EntryState;
+use outrigger_journal::Redactor;
 use tokio_util::sync::CancellationToken;
 
 use crate::browser::Browser;
@@ -44,12 +45,13 @@ async fn login(
         screen,
         open: !args.no_browser,
     };
-    let oauth = session::oauth(common)?;
+    let redactor = Redactor::default();
+    let oauth = session::oauth(common, &redactor)?;
     let signed_in = tokio::select! {
         signed_in = oauth.sign_in(&http, &browser, cancel) => signed_in,
         () = cancel.cancelled() => Err(VisitError::Cancelled.into()),
     };
-    let signed_in = signed_in.map_err(|error| failed(&args.server, &error))?;
+    let signed_in = signed_in.map_err(|error| failed(&args.server, &error, &redactor))?;
     screen.say(words(&args.server, &signed_in));
     Ok(Exit::Done.into())
 }
@@ -115,15 +117,17 @@ fn not_there(server: &str) -> CommandError {
     CommandError::usage(error).hint("what it needs to know goes into its `env`")
 }
 
-pub(super) fn failed(server: &str, error: &OAuthError) -> CommandError {
+/// In words that hold none of the secrets that `redactor` knows: whoever refuses a token may repeat it.
+pub(super) fn failed(server: &str, error: &OAuthError, redactor: &Redactor) -> CommandError {
     let exit = match error {
         OAuthError::Visit(VisitError::Cancelled) => Exit::Interrupted,
         OAuthError::Unreachable { .. } => Exit::Unavailable,
         OAuthError::NoCredentials => Exit::Usage,
         _ => Exit::Failed,
     };
-    let words = visible::line(&format!("signing in to `{server}` failed: {error}")).into_owned();
-    let failed = CommandError::new(exit, words);
+    let words = format!("signing in to `{server}` failed: {error}");
+    let words = redactor.redact(&words);
+    let failed = CommandError::new(exit, visible::line(&words).into_owned());
     match error {
         OAuthError::NoClient { .. } => failed.hint(
             "register a client there, and write `oauth.client_id` (and `oauth.client_secret`) for this server",

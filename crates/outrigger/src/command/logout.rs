@@ -2,6 +2,8 @@
 
 use std::process::ExitCode;
 
+use outrigger_journal::Redactor;
+
 use super::login::{endpoint, failed};
 use crate::cli::{Common, LogoutArgs};
 use crate::error::{CommandError, Exit};
@@ -14,8 +16,9 @@ pub(crate) async fn run(
     screen: Screen,
 ) -> Result<ExitCode, CommandError> {
     let http = endpoint(common, &args.server, screen)?;
-    let signed_out = session::oauth(common)?.sign_out(&http).await;
-    let signed_out = signed_out.map_err(|error| failed(&args.server, &error))?;
+    let redactor = Redactor::default();
+    let signed_out = session::oauth(common, &redactor)?.sign_out(&http).await;
+    let signed_out = signed_out.map_err(|error| failed(&args.server, &error, &redactor))?;
     screen.say(format_args!("`{}`: {signed_out}", args.server));
     Ok(Exit::Done.into())
 }

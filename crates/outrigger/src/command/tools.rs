@@ -3,7 +3,7 @@
 use std::process::ExitCode;
 
 use outrigger_host::catalog::CatalogTool;
-use outrigger_host::{Failure, FailureKind, Host, ServerState, ServerStatus};
+use outrigger_host::{Failure, Host, ServerState, ServerStatus};
 use serde_json::{Value, json};
 use tokio_util::sync::CancellationToken;
 
@@ -71,7 +71,7 @@ fn print(
             screen.ink(Label::Name, &visible::line(&name)),
             standing(server, screen)
         ))?;
-        if let ServerState::Failed(failure) = &server.state {
+        if let Some(failure) = server.state.failure() {
             print_failure(failure, screen)?;
         }
         let Some(catalog) = &server.catalog else {
@@ -132,7 +132,11 @@ pub(crate) fn standing(server: &ServerStatus, screen: Screen) -> String {
                 peer.protocol_version
             )
         }
-        ServerState::Failed(failure) => {
+        ServerState::AuthRequired(failure) => {
+            let word = screen.ink(Label::Warn, "wants you to sign in");
+            format!("{word}: {}", visible::line(&failure.error))
+        }
+        ServerState::Quarantined(failure) => {
             format!(
                 "{} ({}): {}",
                 screen.ink(Label::Bad, "set aside"),
@@ -267,33 +271,31 @@ fn tool_as_json(tool: &CatalogTool, host: &Host) -> Value {
 
 /// Where a server stands, for programs; `doctor --json` says the same.
 pub(crate) fn state_as_json(server: &ServerStatus) -> Value {
-    let name = server.name.as_str();
+    let (name, state) = (server.name.as_str(), server.state.as_str());
     match &server.state {
         ServerState::Ready(ready) => {
             let peer = ready.connection.peer();
             json!({
                 "server": name,
-                "state": "ready",
+                "state": state,
                 "protocol_version": peer.protocol_version,
                 "server_name": peer.name,
                 "server_version": peer.version,
                 "took_ms": u64::try_from(ready.took.as_millis()).unwrap_or(u64::MAX),
             })
         }
-        ServerState::Failed(failure) | ServerState::Backoff(failure) => json!({
+        ServerState::AuthRequired(failure)
+        | ServerState::Quarantined(failure)
+        | ServerState::Backoff(failure) => json!({
             "server": name,
-            "state": match (&server.state, failure.kind) {
-                (_, FailureKind::NeedsTrust) => "needs_approval",
-                (ServerState::Failed(_), _) => "failed",
-                _ => "backoff",
-            },
+            "state": state,
             "stage": failure.stage,
             "error": failure.error,
             "hints": failure.hints,
             "stderr_tail": failure.stderr_tail,
         }),
-        ServerState::Starting => json!({"server": name, "state": "starting"}),
-        ServerState::Disabled => json!({"server": name, "state": "disabled"}),
-        ServerState::Stopped => json!({"server": name, "state": "stopped"}),
+        ServerState::Starting | ServerState::Disabled | ServerState::Stopped => {
+            json!({"server": name, "state": state})
+        }
     }
 }

@@ -81,7 +81,7 @@ fn its_last_words_are_also_beside_a_question_and_a_call() {
 fn an_address_where_nobody_listens() {
     insta::assert_snapshot!(seen(&json!({ "url": "http://127.0.0.1:1/mcp" })), @"
     exit 4
-    FAIL bad set aside (start): cannot reach http://127.0.0.1:1: Connection refused (os error 111)
+    FAIL bad set aside (start): cannot reach http://127.0.0.1:1/mcp: Connection refused (os error 111)
            hint: is the server running, and is the address right?
 
     servers: 1 configured, 0 connected

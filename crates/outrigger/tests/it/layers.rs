@@ -51,6 +51,20 @@ fn the_nearer_file_wins_and_is_named() {
     max_calls = 3  # /project/../nearest.yaml:6
     max_tokens = "none"  # default
     max_time = "30m"  # default
+    frame_bytes = "64 MiB"  # default
+    depth = 128  # default
+    tools = 5000  # default
+    pages = 500  # default
+    notifications_per_second = 500  # default
+    concurrent_calls = 16  # default
+
+    [timeouts]
+    start = "30s"  # default
+    probe = "3s"  # default
+    list = "30s"  # default
+    call = "1m"  # default
+    call_hard = "10m"  # default
+    close = "5s"  # default
 
     [builtin]
     time = true  # default
@@ -81,7 +95,7 @@ fn a_broken_nearer_entry_sets_the_server_aside() {
     assert_eq!(
         states,
         [
-            ("lab", "failed"),
+            ("lab", "quarantined"),
             ("other", "ready"),
             ("time", "ready"),
             ("workspace", "ready")

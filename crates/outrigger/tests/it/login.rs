@@ -5,10 +5,16 @@ use std::io::{BufRead as _, BufReader, Read as _, Write as _};
 use std::net::TcpStream;
 use std::os::unix::fs::PermissionsExt as _;
 use std::process::{Child, Command, Stdio};
+use std::sync::Arc;
+use std::thread;
+use std::time::Duration;
 
+use outrigger_testkit::provider_server::Turn;
 use serde_json::json;
 
+use crate::model::Model;
 use crate::place::{Place, Ran, fixture, until};
+use crate::scripted::scripted;
 
 /// The protected server; it ends with this.
 struct Protected {
@@ -102,8 +108,16 @@ fn without_a_token_nobody_is_sent_anywhere() {
         said.contains("sign in with `outrigger login wiki`"),
         "{said}"
     );
+    assert!(said.contains("wiki wants you to sign in"), "{said}");
     let shown = place.run(&["doctor"]);
+    assert_eq!(shown.code, 4, "{shown:#?}");
+    assert!(
+        shown.out.contains("AUTH wiki wants you to sign in"),
+        "{shown:#?}"
+    );
     assert!(shown.out.contains("outrigger login wiki"), "{shown:#?}");
+    let listed = place.run(&["tools", "wiki", "--json"]).json();
+    assert_eq!(listed[0]["state"], "auth_required");
     assert!(!place.root.join("state/outrigger/oauth").exists());
 }
 
@@ -140,6 +154,8 @@ fn the_address_is_pasted_and_the_token_is_kept() {
         .map(|entry| fs::read_to_string(entry.unwrap().path()).unwrap())
         .find(|text| text.contains("access-"))
         .unwrap();
+    let told = place.run(&["call", "wiki", "whoami", "--allow", "*"]);
+    assert_eq!(told.out.trim(), "Bearer [redacted]", "{told:#?}");
     let journal = fs::read(place.journal()).unwrap();
     let journal = String::from_utf8_lossy(&journal);
     assert!(
@@ -154,6 +170,105 @@ fn the_address_is_pasted_and_the_token_is_kept() {
     let again = place.run(&["logout", "wiki"]);
     assert_eq!(again.err.trim(), "`wiki`: nobody was signed in");
     assert_eq!(place.run(&["tools", "wiki"]).code, 4);
+}
+
+/// Signs in, from the page to the end.
+fn sign_in(place: &Place) {
+    let (mut login, page) = waiting(place, &["login", "wiki", "--no-browser"]);
+    writeln!(login.stdin.take().unwrap(), "{}", led_to(&page)).unwrap();
+    let ran = Ran::of(login);
+    assert_eq!(ran.code, 0, "{ran:#?}");
+}
+
+#[test]
+fn a_login_that_ends_in_the_middle_is_told_and_made_up_for() {
+    let server = Protected::start();
+    let place = Arc::new(Place::new());
+    let (lab, _log) = scripted(&place, "lab");
+    let address = format!("http://127.0.0.1:{}", server.port);
+    place.servers(&json!({ "wiki": { "url": format!("{address}/mcp") }, "lab": lab }));
+    sign_in(&place);
+    let here = place.clone();
+    let wiki = || ("mcp__wiki__echo", json!({}));
+    let lab = || ("mcp__lab__repeat", json!({ "text": "alive" }));
+    let model = Model::answering(move |number, request| {
+        let results = request.results().join("\n");
+        match number {
+            0 => Turn::calls([wiki()]),
+            1 => {
+                assert_eq!(results, "heard");
+                get(&format!("{address}/lock"));
+                Turn::calls([wiki()])
+            }
+            2 => {
+                assert!(results.contains("`outrigger login wiki`"), "{results}");
+                Turn::calls([wiki(), lab()])
+            }
+            3 => {
+                let (refused, other) = results.split_once('\n').unwrap();
+                assert!(refused.contains("`outrigger login wiki`"), "{refused}");
+                assert_eq!(other, "alive");
+                sign_in(&here);
+                Turn::calls([lab()])
+            }
+            _ if results == "heard" => Turn::text("It is there again."),
+            _ if request.body["tools"]
+                .to_string()
+                .contains("mcp__wiki__echo") =>
+            {
+                Turn::calls([wiki()])
+            }
+            _ => {
+                thread::sleep(Duration::from_millis(400));
+                Turn::calls([lab()])
+            }
+        }
+    });
+    model.serves(&place);
+    let ran = place.run(&["ask", "Is the wiki there?", "--allow", "*"]);
+    assert_eq!(
+        (ran.code, ran.out.trim()),
+        (0, "It is there again."),
+        "{ran:#?}"
+    );
+    assert!(
+        ran.err
+            .contains("hint: sign in with `outrigger login wiki`"),
+        "{}",
+        ran.err
+    );
+    assert!(!place.last_run().contains("server wiki: ended"));
+    place.assert_nothing_runs();
+}
+
+#[test]
+fn who_signs_in_while_a_run_goes_on_need_not_start_it_again() {
+    let server = Protected::start();
+    let place = Arc::new(server.place());
+    let here = place.clone();
+    let model = Model::answering(move |number, request| {
+        if number == 0 {
+            let tools = request.body["tools"].to_string();
+            assert!(!tools.contains("mcp__wiki__"), "{tools}");
+            sign_in(&here);
+        }
+        if request.results().join("") == "heard" {
+            return Turn::text("Done.");
+        }
+        if request.body["tools"]
+            .to_string()
+            .contains("mcp__wiki__echo")
+        {
+            return Turn::calls([("mcp__wiki__echo", json!({}))]);
+        }
+        thread::sleep(Duration::from_millis(400));
+        Turn::calls([("mcp__time__current_time", json!({}))])
+    });
+    model.serves(&place);
+    let ran = place.run(&["ask", "Ask the wiki", "--allow", "*"]);
+    assert_eq!((ran.code, ran.out.trim()), (0, "Done."), "{ran:#?}");
+    let results = model.last_results().join("");
+    assert!(!results.contains("started again"), "{results}");
 }
 
 #[test]
@@ -227,5 +342,5 @@ fn what_cannot_be_signed_in_at_is_said() {
     ");
     drop(server);
     let ran = place.run(&["login", "wiki", "--no-browser"]);
-    insta::assert_snapshot!(place.tidy(&format!("{} {}", ran.code, ran.err)), @"4 error: signing in to `wiki` failed: cannot reach http://127.0.0.1:PORT: Connection refused (os error 111)");
+    insta::assert_snapshot!(place.tidy(&format!("{} {}", ran.code, ran.err)), @"4 error: signing in to `wiki` failed: cannot reach http://127.0.0.1:PORT/mcp: Connection refused (os error 111)");
 }

@@ -24,6 +24,7 @@ mod model;
 mod pins;
 mod place;
 mod providers;
+mod proxies;
 mod real;
 mod refusal;
 mod release;

@@ -206,8 +206,8 @@ fn one_dead_server_costs_the_others_nothing() {
     let ran = place.run(&["tools", "--json"]);
     assert_eq!(ran.code, 4);
     let listed = ran.json();
-    assert_eq!(of(&listed, "gone")["state"], "failed");
-    assert_eq!(of(&listed, "away")["state"], "failed");
+    assert_eq!(of(&listed, "gone")["state"], "quarantined");
+    assert_eq!(of(&listed, "away")["state"], "quarantined");
     assert_eq!(names(of(&listed, "clock")).len(), 2);
     place.assert_nothing_runs();
 }

@@ -75,7 +75,7 @@ impl State {
     pub(crate) fn as_told(self) -> &'static str {
         match self {
             Self::Connected => "ready",
-            Self::Failed => "failed",
+            Self::Failed => "quarantined",
             Self::Disabled => "disabled",
         }
     }

@@ -32,6 +32,7 @@ fn of_server(event: &Event) -> Option<String> {
             ..
         } => format!("server {server}: failed at {stage}: {error}"),
         Event::ServerEnded { server, reason } => format!("server {server}: ended: {reason}"),
+        Event::ServerWarned { server, warning } => format!("server {server}: warning: {warning}"),
         Event::ToolSetAside {
             server,
             tool,
