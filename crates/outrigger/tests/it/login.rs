@@ -209,18 +209,15 @@ fn a_login_that_ends_in_the_middle_is_told_and_made_up_for() {
                 assert!(refused.contains("`outrigger login wiki`"), "{refused}");
                 assert_eq!(other, "alive");
                 sign_in(&here);
-                Turn::calls([lab()])
-            }
-            _ if results == "heard" => Turn::text("It is there again."),
-            _ if request.body["tools"]
-                .to_string()
-                .contains("mcp__wiki__echo") =>
-            {
+                until("the server is used again", || {
+                    let told = here.last_run();
+                    told.matches("server wiki: 2 tools").count() == 2
+                });
                 Turn::calls([wiki()])
             }
             _ => {
-                thread::sleep(Duration::from_millis(400));
-                Turn::calls([lab()])
+                assert_eq!(results, "heard");
+                Turn::text("It is there again.")
             }
         }
     });

@@ -30,7 +30,8 @@ pub(crate) fn lower(
         secrets: Secrets::default(),
         written: Vec::new(),
     };
-    if !source.layer.may_loosen() {
+    // Also of a project that is trusted: what it brings is trusted, and these are other servers.
+    if matches!(source.layer, Layer::Project | Layer::TrustedProject) {
         let message =
             "`tls` in a file of the project is not used: it decides whom all your servers may be";
         low.report.warn(node.at, "tls", message).hint(

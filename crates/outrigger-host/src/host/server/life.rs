@@ -217,7 +217,7 @@ impl Life {
                 Over::Ended(reason) => return Waited::Ended(reason),
                 Over::SignedOff(signed_off) => signed_off,
             };
-            self.publish(None);
+            // Its tools stay, and whoever calls one is told what is missing.
             let failure = Failure::signed_off(signed_off);
             fail(&self.spec.name, failure, &self.launch, &self.state);
             loop {

@@ -216,7 +216,7 @@ fn the_same_can_be_said_in_every_format() {
             "[servers.a]\ncommand = 'x'\nversions = ['2025-03-26']\nlimits.notifications_per_second = 7",
         ),
     ] {
-        let config = Place::with(file, text).load();
+        let config = Place::with(file, text).load_trusted();
         let spec = &ready(&config, "a").spec;
         let versions = spec.versions.as_deref().unwrap_or_default();
         assert_eq!(versions, ["2025-03-26"], "{file}");
@@ -235,7 +235,7 @@ fn what_holds_for_all_servers_gives_way_to_what_one_says() {
         "project/.outrigger/outrigger.toml",
         "[limits]\ntools = 11\n[servers.a]\ncommand = 'x'\n[servers.b]\ncommand = 'x'\nlimits.depth = 30\ntimeouts.start = '6s'",
     );
-    let config = place.load();
+    let config = place.load_trusted();
     assert_eq!(config.all_problems().count(), 0, "{}", place.page());
     let (a, b) = (&ready(&config, "a").spec, &ready(&config, "b").spec);
     assert_eq!((a.limits.tools, a.limits.depth), (11, 20));
@@ -304,7 +304,7 @@ fn authorities_are_those_of_the_server_then_of_the_person_then_of_the_environmen
         "project/.outrigger/outrigger.toml",
         "[servers.a]\nurl = 'https://h.example/mcp'\nca_file = 'certs/${TEAM}.pem'\n[servers.c]\ncommand = 'x'\nca_file = 'x'",
     );
-    let config = place.load();
+    let config = place.load_trusted();
     let files = |name: &str| {
         let files = http(&config, name).ca_files.iter();
         let files: Vec<_> = files.map(|file| place.tidy(&super::text(file))).collect();
@@ -322,6 +322,6 @@ fn authorities_are_those_of_the_server_then_of_the_person_then_of_the_environmen
     // A checkout decides nothing about other servers than its own.
     let place =
         Place::toml("[tls]\nca_files = ['evil.pem']\n[servers.a]\nurl = 'https://h.example/'");
-    assert!(http(&place.load(), "a").ca_files.is_empty());
+    assert!(http(&place.load_trusted(), "a").ca_files.is_empty());
     insta::assert_snapshot!(place.lines(), @"project/.outrigger/outrigger.toml:1:2: `tls` in a file of the project is not used: it decides whom all your servers may be; say it in your own `outrigger.toml`, or give a server of the project a `ca_file`");
 }
