@@ -339,24 +339,23 @@ fn servers(config: &mut Config, around: &Surroundings, read: Vec<Read>) {
                 by: origin.clone(),
             });
         }
-        let mut lowered = lower::server::lower(source, around, (&name, &winner), &config.defaults);
-        if let EntryState::Ready(settings) = lowered.state {
-            lowered.state = if layer.may_loosen() {
-                EntryState::Ready(settings)
-            } else {
-                EntryState::NeedsTrust(settings)
-            };
-        }
+        let lowered = lower::server::lower(source, around, (&name, &winner), &config.defaults);
         config.problems.append(&mut report.problems);
         config.problems.extend(lowered.warnings);
         config.secrets.extend(lowered.secrets);
-        config.servers.insert(
-            name.clone(),
-            ServerEntry {
-                name,
-                origin,
-                state: lowered.state,
-            },
-        );
+        let entry = ServerEntry {
+            name: name.clone(),
+            origin,
+            state: held_back(lowered.state, layer),
+        };
+        config.servers.insert(name, entry);
+    }
+}
+
+/// A server that comes with a project waits until the project is trusted.
+fn held_back(state: EntryState, layer: Layer) -> EntryState {
+    match state {
+        EntryState::Ready(settings) if !layer.may_loosen() => EntryState::NeedsTrust(settings),
+        state => state,
     }
 }

@@ -189,31 +189,31 @@ fn a_login_that_ends_in_the_middle_is_told_and_made_up_for() {
     place.servers(&json!({ "wiki": { "url": format!("{address}/mcp") }, "lab": lab }));
     sign_in(&place);
     let here = place.clone();
-    let wiki = || ("mcp__wiki__echo", json!({}));
+    // No two the same: a model that repeats itself is told so, which is not what this is about.
+    let wiki = |number: usize| ("mcp__wiki__echo", json!({ "n": number }));
     let lab = || ("mcp__lab__repeat", json!({ "text": "alive" }));
     let model = Model::answering(move |number, request| {
         let results = request.results().join("\n");
         match number {
-            0 => Turn::calls([wiki()]),
+            0 => Turn::calls([wiki(number)]),
             1 => {
                 assert_eq!(results, "heard");
                 get(&format!("{address}/lock"));
-                Turn::calls([wiki()])
+                Turn::calls([wiki(number)])
             }
             2 => {
                 assert!(results.contains("`outrigger login wiki`"), "{results}");
-                Turn::calls([wiki(), lab()])
+                Turn::calls([wiki(number), lab()])
             }
             3 => {
-                let (refused, other) = results.split_once('\n').unwrap();
-                assert!(refused.contains("`outrigger login wiki`"), "{refused}");
-                assert_eq!(other, "alive");
+                assert!(results.contains("`outrigger login wiki`"), "{results}");
+                assert!(results.ends_with("\nalive"), "{results}");
                 sign_in(&here);
                 until("the server is used again", || {
                     let told = here.last_run();
                     told.matches("server wiki: 2 tools").count() == 2
                 });
-                Turn::calls([wiki()])
+                Turn::calls([wiki(number)])
             }
             _ => {
                 assert_eq!(results, "heard");
