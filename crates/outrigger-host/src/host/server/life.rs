@@ -181,6 +181,8 @@ impl Life {
             Err(_) if self.launch.stop.is_cancelled() => return Once::Stopped,
             Err(error) => return Once::NeverReady(error.into()),
         };
+        // From before the listing: a change that is announced while it goes on must not be missed.
+        let mut changed = connection.tools_changed();
         match self.list(&connection).await {
             Ok(catalog) => self.ready(&connection, &catalog, began, again),
             Err(error) => {
@@ -194,7 +196,7 @@ impl Life {
             }
         }
         let ready = Instant::now();
-        let over = Box::pin(self.in_use(&connection, &mut mark)).await;
+        let over = Box::pin(self.in_use(&connection, &mut changed, &mut mark)).await;
         let lived = ready.elapsed();
         self.publish(None);
         connection.close().await;
@@ -210,9 +212,14 @@ impl Life {
 
     /// From ready to the end of the connection. Whoever has signed in goes on with what the server
     /// still knows; [`Waited::SignedIn`]: that cannot be.
-    async fn in_use(&self, connection: &Connection, mark: &mut Option<LoginMark>) -> Waited {
+    async fn in_use(
+        &self,
+        connection: &Connection,
+        changed: &mut watch::Receiver<u64>,
+        mark: &mut Option<LoginMark>,
+    ) -> Waited {
         loop {
-            let signed_off = match self.follow(connection).await {
+            let signed_off = match self.follow(connection, changed).await {
                 Over::Stopped => return Waited::Stopped,
                 Over::Ended(reason) => return Waited::Ended(reason),
                 Over::SignedOff(signed_off) => signed_off,
@@ -301,8 +308,7 @@ impl Life {
     }
 
     /// Keeps the catalog in step until the server is not ready any more.
-    async fn follow(&self, connection: &Connection) -> Over {
-        let mut changed = connection.tools_changed();
+    async fn follow(&self, connection: &Connection, changed: &mut watch::Receiver<u64>) -> Over {
         let over = self.over(connection);
         tokio::pin!(over);
         let mut pause = COALESCE;
