@@ -17,3 +17,4 @@ mod questions;
 mod rounds;
 mod web;
 mod websocket;
+mod wire;

@@ -11,7 +11,7 @@ use crate::peer::{call, connect, raw, spec, until};
 use crate::web::{Asked, Reply, Web, error, plain, result};
 
 /// A server that posts its answers on the stream; `endpoint` is what it says first.
-async fn older(endpoint: &'static str) -> Web {
+pub(crate) async fn older(endpoint: &'static str) -> Web {
     let feed: Arc<Mutex<Option<mpsc::UnboundedSender<String>>>> = Arc::default();
     Web::new(
         move |asked| match (asked.verb.as_str(), asked.path.as_str()) {

@@ -16,7 +16,7 @@ use tokio_tungstenite::tungstenite::Message;
 use crate::peer::{Act, call, connect, good, spec};
 
 /// Serves one socket after the other; `calls` says what is done about a call.
-async fn serve(
+pub(crate) async fn serve(
     calls: fn(&Value) -> Vec<Message>,
 ) -> (JoinSet<()>, ServerSpec, mpsc::UnboundedReceiver<Message>) {
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
@@ -57,7 +57,7 @@ async fn serve(
     )
 }
 
-fn answer(message: &Value) -> Vec<Message> {
+pub(crate) fn answer(message: &Value) -> Vec<Message> {
     match good(message) {
         Act::Say(line) => vec![Message::Ping("p".into()), Message::text(line)],
         _ => vec![],
