@@ -89,6 +89,7 @@ impl Order {
             | Event::ServerFailed { .. }
             | Event::ServerEnded { .. }
             | Event::ToolSetAside { .. }
+            | Event::QuestionEnded { .. }
             | Event::TurnStarted { .. }
             | Event::ModelRetry { .. }
             | Event::ModelAnswered { .. } => {}

@@ -53,7 +53,8 @@ impl Redactor {
             Event::ServerReady { .. }
             | Event::ServerFailed { .. }
             | Event::ServerEnded { .. }
-            | Event::ToolSetAside { .. } => {
+            | Event::ToolSetAside { .. }
+            | Event::QuestionEnded { .. } => {
                 self.server_event(event);
             }
             Event::CallProposed { .. }
@@ -93,6 +94,18 @@ impl Redactor {
                 tool,
                 reason,
             } => self.texts([server, tool, reason]),
+            Event::QuestionEnded {
+                server,
+                tool,
+                method,
+                question,
+                reason,
+                answer: _,
+                by: _,
+            } => {
+                self.texts([server, method, question]);
+                self.texts([tool, reason].into_iter().flatten());
+            }
             _ => {}
         }
     }
