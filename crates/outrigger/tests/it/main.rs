@@ -10,11 +10,13 @@
     reason = "tests start programs, and may fail"
 )]
 
+mod asking;
 mod bad_calls;
 mod bad_config;
 mod bad_journal;
 mod bad_models;
 mod bad_servers;
+mod inspect;
 mod interrupt;
 mod layers;
 mod limits;
@@ -31,3 +33,4 @@ mod secrets;
 mod servers;
 mod terminal;
 mod trust;
+mod wire;
