@@ -9,6 +9,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, Once};
 use std::time::{Duration, Instant};
 
+use outrigger_sandbox::Process;
 use serde_json::value::RawValue;
 use tokio::sync::{OnceCell, Semaphore, watch};
 use tokio_util::sync::CancellationToken;
@@ -64,6 +65,30 @@ pub struct ToolListing {
     /// How many pages were read.
     pub pages: usize,
     /// Why the listing is not whole (limit reached, cursor repeated), for a person.
+    pub problems: Vec<String>,
+    /// How long it took.
+    pub took: Duration,
+}
+
+/// What a server may offer besides tools.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Offer {
+    /// `resources/list`.
+    Resources,
+    /// `resources/templates/list`.
+    ResourceTemplates,
+    /// `prompts/list`.
+    Prompts,
+}
+
+/// All pages of a listing, each entry as it came.
+#[derive(Debug, Default)]
+pub struct Listing {
+    /// The entries in the server's order, at most as many as it may have tools.
+    pub entries: Vec<Box<RawValue>>,
+    /// How many pages were read.
+    pub pages: usize,
+    /// Why the listing is not whole, for a person.
     pub problems: Vec<String>,
     /// How long it took.
     pub took: Duration,
@@ -159,6 +184,21 @@ impl Connection {
     /// All pages of `tools/list`, within the list deadline.
     pub async fn list_tools(&self) -> Result<ToolListing, ListError> {
         self.inner.list_tools().await
+    }
+
+    /// All pages of a listing, within the list deadline. `None`: the server does not declare the
+    /// capability, and was not asked.
+    pub async fn list(&self, offer: Offer) -> Result<Option<Listing>, ListError> {
+        if !self.inner.declares(offer.capability()) {
+            return Ok(None);
+        }
+        self.inner.list(offer).await.map(Some)
+    }
+
+    /// The processes of the server, parents before their children, its supervisor first. Empty for
+    /// a server that is none of this machine's, and where processes cannot be looked at.
+    pub fn processes(&self) -> Vec<Process> {
+        self.inner.link.processes()
     }
 
     /// Sends one `tools/call`, once. `arguments` go out byte for byte, save line breaks between

@@ -26,9 +26,10 @@ use crate::link::http::{BadHttpSpec, Clients, Http};
 use crate::link::pipe::Pipe;
 use crate::link::stdio::Stdio;
 use crate::link::websocket::WebSocket;
-use crate::link::{Inbox, Link, Outgoing};
+use crate::link::{Ends, Inbox, Link};
 use crate::oauth::{Authorizer, LoginMark};
 use crate::rpc::{Failure, Rpc};
+use crate::tap::{self, Tap, Taps};
 use crate::{ConnectError, Connection, HttpSpec, OAuth, Protocol, ServerSpec, TransportSpec};
 
 /// Messages that may wait to be taken by a server that does not read.
@@ -47,6 +48,7 @@ pub struct Connector {
     client: Arc<str>,
     handlers: Handlers,
     eras: Option<Eras>,
+    taps: Option<Taps>,
 }
 
 impl Connector {
@@ -60,6 +62,7 @@ impl Connector {
             oauth: None,
             handlers: Handlers::default(),
             eras: None,
+            taps: None,
         }
     }
 
@@ -74,6 +77,13 @@ impl Connector {
     #[must_use]
     pub fn with_eras(mut self, cache: Arc<dyn EraCache>) -> Self {
         self.eras = Some(Eras(cache));
+        self
+    }
+
+    /// Shows `tap` what crosses the wire of the connections made from now on.
+    #[must_use]
+    pub fn with_tap(mut self, tap: Arc<dyn Tap>) -> Self {
+        self.taps = Some(Taps::new(tap));
         self
     }
 
@@ -344,7 +354,17 @@ impl<'a> Attempt<'a> {
         );
         let rpc = Rpc::new(sender, Arc::new(desk), limits.notifications_per_second);
         let inbox: Arc<dyn Inbox> = rpc.clone();
-        let ends = (queue, inbox);
+        let transport = match way {
+            Way::Events => "sse",
+            Way::Configured => tap::name_of(&self.spec.transport),
+        };
+        let taps = self.connector.taps.as_ref();
+        let watch = taps.map(|taps| taps.watch(&self.spec.name, transport));
+        let ends = Ends {
+            queue,
+            inbox,
+            watch: watch.unwrap_or_default(),
+        };
         let clients = &self.connector.clients;
         let link: Box<dyn Link> = match &self.spec.transport {
             TransportSpec::Sse(spec) => self.events(spec, ends)?,
@@ -367,11 +387,7 @@ impl<'a> Attempt<'a> {
         Ok(())
     }
 
-    fn events(
-        &self,
-        spec: &HttpSpec,
-        ends: (mpsc::Receiver<Outgoing>, Arc<dyn Inbox>),
-    ) -> Result<Box<dyn Link>, Trouble> {
+    fn events(&self, spec: &HttpSpec, ends: Ends) -> Result<Box<dyn Link>, Trouble> {
         let bounds = (&self.spec.limits, self.spec.deadlines.probe);
         let means = (&self.connector.clients, self.authorizer.clone());
         let link = Events::open(spec, means, bounds, ends).map_err(Trouble::Http)?;

@@ -3,6 +3,7 @@
 //! Promises: each question ends, with an answer or with a [`Declined`] that says why.
 //! Leaves out: how a question came (as a request, or in a result) and how the answer travels.
 
+use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Duration;
 
 use serde::Deserialize;
@@ -20,6 +21,9 @@ pub(crate) const QUESTION_BYTES: usize = 1 << 20;
 /// Questions that one call may ask.
 pub(crate) const QUESTIONS: u32 = 16;
 
+/// Refusals that are told; whoever asks more often is only refused.
+const TOLD: u32 = 64;
+
 pub(crate) const ELICIT: &str = "elicitation/create";
 pub(crate) const SAMPLE: &str = "sampling/createMessage";
 pub(crate) const ROOTS: &str = "roots/list";
@@ -31,6 +35,8 @@ pub(crate) struct Desk {
     handlers: Handlers,
     /// How long one answer may take.
     patience: Duration,
+    /// Refusals that were told.
+    told: AtomicU32,
 }
 
 /// Why a question has no answer.
@@ -63,6 +69,7 @@ impl Desk {
             server,
             handlers,
             patience,
+            told: AtomicU32::new(0),
         }
     }
 
@@ -80,6 +87,15 @@ impl Desk {
         }
     }
 
+    /// Tells of a question that reaches no handler.
+    pub(crate) fn refused(&self, asker: &Asker, method: &str, why: &Declined) {
+        if let Some(tell) = &self.handlers.refused
+            && self.told.fetch_add(1, Ordering::Relaxed) < TOLD
+        {
+            tell(asker, &excerpt(method.as_bytes(), 80), why.words());
+        }
+    }
+
     /// The answer's result as JSON. Dropping the future gives the question up.
     pub(crate) async fn answer(
         &self,
@@ -88,17 +104,22 @@ impl Desk {
         asker: Asker,
     ) -> Result<String, Declined> {
         if params.is_some_and(|params| params.get().len() > QUESTION_BYTES) {
-            return Err(Declined::Invalid(format!(
-                "the parameters are larger than {QUESTION_BYTES} bytes"
-            )));
+            let words = format!("the parameters are larger than {QUESTION_BYTES} bytes");
+            let declined = Declined::Invalid(words);
+            self.refused(&asker, method, &declined);
+            return Err(declined);
         }
         let _over = asker.cancel.clone().drop_guard();
-        tokio::time::timeout(self.patience, self.ask(method, params, asker))
-            .await
-            .unwrap_or_else(|_| {
-                let after = Seconds(self.patience);
-                Err(Declined::Refused(format!("nobody answered within {after}")))
-            })
+        let asking = self.ask(method, params, asker.clone());
+        let answer = tokio::time::timeout(self.patience, asking).await;
+        let answer = answer.unwrap_or_else(|_| {
+            let after = Seconds(self.patience);
+            Err(Declined::Refused(format!("nobody answered within {after}")))
+        });
+        if let Err(declined @ (Declined::Invalid(_) | Declined::NotOffered(_))) = &answer {
+            self.refused(&asker, method, declined);
+        }
+        answer
     }
 
     async fn ask(

@@ -24,7 +24,14 @@ pub struct Handlers {
     pub sampling: Option<Arc<dyn SamplingHandler>>,
     /// Names the folders that a server may work in.
     pub roots: Option<Arc<dyn RootsHandler>>,
+    /// Told of questions that reach no handler.
+    pub refused: Option<OnRefused>,
 }
+
+/// Told of a question that was refused before anybody was asked: who asked, the method as the server
+/// wrote it, and the words of the refusal. It must return quickly. A bounded number of times in the
+/// life of a connection.
+pub type OnRefused = Arc<dyn Fn(&Asker, &str, &str) + Send + Sync>;
 
 /// Who asks, and on what occasion.
 #[derive(Debug, Clone)]

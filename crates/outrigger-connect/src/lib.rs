@@ -20,17 +20,18 @@ mod name;
 mod oauth;
 mod rpc;
 mod spec;
+mod tap;
 mod text;
 
 pub use connection::{
-    CallOptions, CloseReport, Connection, Era, OnLate, OnProgress, PeerInfo, Progress, SignedOff,
-    Timings, ToolListing,
+    CallOptions, CloseReport, Connection, Era, Listing, Offer, OnLate, OnProgress, PeerInfo,
+    Progress, SignedOff, Timings, ToolListing,
 };
 pub use connector::Connector;
 pub use eras::EraCache;
 pub use error::{CallError, ConnectError, ConnectErrorKind, ListError, Stage};
 pub use handlers::{
-    Asker, Elicitation, ElicitationAnswer, ElicitationHandler, Handlers, Refusal, Root,
+    Asker, Elicitation, ElicitationAnswer, ElicitationHandler, Handlers, OnRefused, Refusal, Root,
     RootsHandler, SamplingHandler,
 };
 pub use handshake::PROTOCOL_VERSIONS;
@@ -40,7 +41,9 @@ pub use oauth::{
     OAuthFlow, OAuthSettings, Secret, SignInReason, SignedIn, SignedOut, StoreError, TokenLock,
     TokenStore, Visit, VisitError,
 };
+pub use outrigger_sandbox::Process;
 pub use spec::{
     Deadlines, Framing, HttpSpec, InProcessSpec, Limits, Protocol, ServePipe, ServerSpec,
     StdioSpec, TransportSpec,
 };
+pub use tap::{Crossing, Direction, HttpPart, Tap};

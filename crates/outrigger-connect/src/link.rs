@@ -19,12 +19,15 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use futures::future::BoxFuture;
+use outrigger_sandbox::Process;
+use tokio::sync::mpsc;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
 use crate::connection::{CloseReport, Era};
 use crate::frame::Unusable;
 use crate::rpc::Failure;
+use crate::tap::Watch;
 
 /// A message on its way out.
 #[derive(Debug)]
@@ -75,6 +78,16 @@ pub(crate) trait Inbox: Send + Sync {
 
     /// Whether an answer to this request would still be of use.
     fn wants(&self, request: u64) -> bool;
+}
+
+/// What a link works between.
+pub(crate) struct Ends {
+    /// What it is to send.
+    pub(crate) queue: mpsc::Receiver<Outgoing>,
+    /// Where it puts what came.
+    pub(crate) inbox: Arc<dyn Inbox>,
+    /// Who watches.
+    pub(crate) watch: Watch,
 }
 
 /// The fate of one outgoing message, shared by who sends it and who waits for it.
@@ -186,6 +199,11 @@ pub(crate) trait Link: Send + Sync {
     /// The last lines of the server's standard error.
     fn stderr_tail(&self, lines: usize) -> Vec<String> {
         let _ = lines;
+        Vec::new()
+    }
+
+    /// The processes of the server, where it has some.
+    fn processes(&self) -> Vec<Process> {
         Vec::new()
     }
 

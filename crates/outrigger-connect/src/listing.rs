@@ -4,6 +4,8 @@
 //! deadline. Each tool stays as it came; what is wrong with the listing is data beside it.
 //! Source: MCP, "Pagination".
 
+mod offers;
+
 use std::collections::{HashMap, HashSet};
 use std::time::Instant;
 
@@ -47,7 +49,7 @@ impl Inner {
         let mut cursors: HashSet<String> = HashSet::new();
         let mut cursor: Option<String> = None;
         loop {
-            let page = match self.page(cursor.as_deref(), end).await {
+            let page = match self.page(METHOD, cursor.as_deref(), end).await {
                 Ok(page) => page,
                 Err(error) if reading.pages == 0 => match self.offers_none(error) {
                     Ok(problem) => {
@@ -98,10 +100,15 @@ impl Inner {
         })
     }
 
-    async fn page(&self, cursor: Option<&str>, end: Instant) -> Result<Box<RawValue>, ListError> {
+    async fn page(
+        &self,
+        method: &'static str,
+        cursor: Option<&str>,
+        end: Instant,
+    ) -> Result<Box<RawValue>, ListError> {
         let cursor = cursor.map(quote);
         let request = || {
-            let request = Request::new(METHOD);
+            let request = Request::new(method);
             match &cursor {
                 Some(cursor) => request.member("cursor", cursor),
                 None => request,
@@ -115,9 +122,9 @@ impl Inner {
             answer = self.rpc.ask(request(), left(end)).await;
         }
         answer.map_err(|error| match error {
-            AskError::Failed(failure) => failure.of_listing(METHOD),
+            AskError::Failed(failure) => failure.of_listing(method),
             AskError::Timeout => ListError::Timeout {
-                method: METHOD,
+                method,
                 after: self.deadlines.list,
             },
         })
@@ -125,18 +132,22 @@ impl Inner {
 
     /// A server that never said it has tools may not know the method. That is no fault.
     fn offers_none(&self, error: ListError) -> Result<String, ListError> {
+        match error {
+            ListError::Rpc { code: -32601, .. } if !self.declares("tools") => {
+                Ok("the server offers no tools".to_owned())
+            }
+            error => Err(error),
+        }
+    }
+
+    /// Whether the server says that it has this; one that says nothing at all may have everything.
+    pub(crate) fn declares(&self, capability: &str) -> bool {
         let capabilities = self
             .peer
             .capabilities
             .as_ref()
             .and_then(|raw| serde_json::from_str::<Value>(raw.get()).ok());
-        let declared = capabilities.is_none_or(|capabilities| capabilities.get("tools").is_some());
-        match error {
-            ListError::Rpc { code: -32601, .. } if !declared => {
-                Ok("the server offers no tools".to_owned())
-            }
-            error => Err(error),
-        }
+        capabilities.is_none_or(|capabilities| capabilities.get(capability).is_some())
     }
 
     /// Takes a page in and returns the cursor of the next.

@@ -6,6 +6,7 @@ mod filter;
 
 use std::collections::{BTreeMap, HashSet};
 use std::sync::Arc;
+use std::time::Duration;
 
 use outrigger_connect::{ServerName, ToolListing};
 use serde_json::Value;
@@ -90,6 +91,10 @@ pub struct ServerCatalog {
     pub problems: Vec<String>,
     /// How many announcements of changes had come when it was asked for.
     pub(crate) as_of: u64,
+    /// How many pages were read.
+    pub pages: usize,
+    /// How long listing took.
+    pub took: Duration,
 }
 
 impl ServerCatalog {
@@ -97,6 +102,8 @@ impl ServerCatalog {
     pub fn read(server: &ServerName, standing: Standing, listing: ToolListing) -> Self {
         let mut catalog = Self {
             problems: listing.problems,
+            pages: listing.pages,
+            took: listing.took,
             ..Self::default()
         };
         let (mut raw_names, mut names) = (HashSet::new(), HashSet::new());

@@ -4,7 +4,7 @@
 //! nobody. What they offer is gathered in a catalog that changes between turns only: whoever works
 //! with tools takes a frozen [`Toolset`].
 
-mod person;
+pub(crate) mod person;
 mod server;
 
 use std::collections::BTreeMap;
@@ -24,12 +24,13 @@ pub use server::{Failure, FailureKind, Ready, ServerState};
 use crate::approve::Approver;
 use crate::catalog::{Catalog, CatalogTool, ServerCatalog};
 use crate::config::{Config, Decision};
-use crate::host::person::PersonClock;
+use crate::host::person::Person;
 use crate::host::server::{Launch, Member, Plan};
 use crate::outcome::{CallOutcome, Rejection};
 use crate::pins::{Pins, ServerIdentity};
 use crate::pipeline::Sessions;
 use crate::policy::Policy;
+use crate::questions::{Clerk, Questions};
 use crate::toolset::{MissingServer, Toolset};
 use crate::words::Checks;
 
@@ -46,6 +47,8 @@ pub struct Parts {
     pub builtins: Vec<Builtin>,
     /// Answers the questions of policy.
     pub approver: Arc<dyn Approver>,
+    /// Answers the questions of servers.
+    pub questions: Questions,
     /// Decides.
     pub policy: Policy,
     /// Knows what was approved.
@@ -75,7 +78,7 @@ struct Shared {
     policy: Policy,
     approver: Arc<dyn Approver>,
     sessions: Sessions,
-    person: PersonClock,
+    person: Arc<Person>,
     calls: AtomicU32,
     servers: BTreeMap<ServerName, Member>,
     catalog: Arc<RwLock<Catalog>>,
@@ -105,10 +108,13 @@ impl Host {
         let published = watch::Sender::new(0);
         let redactor = parts.run.redactor().clone();
         redactor.learn(config.secrets());
+        let person = Arc::new(Person::default());
+        let clerk = Clerk::new(parts.questions, parts.run.clone(), Arc::clone(&person));
         let launch = Launch {
             pins: Arc::clone(&pins),
             published: published.clone(),
             connector: parts.connector,
+            clerk,
             run: parts.run.clone(),
             redactor: redactor.clone(),
             catalog: Arc::clone(&catalog),
@@ -125,7 +131,7 @@ impl Host {
             policy: parts.policy,
             approver: parts.approver,
             sessions: Sessions::default(),
-            person: PersonClock::default(),
+            person,
             calls: AtomicU32::new(0),
             servers,
             catalog,
@@ -238,10 +244,10 @@ impl Host {
 
     /// How long questions to a person have been open in all; whoever keeps a clock takes it off.
     pub fn waited_for_person(&self) -> Duration {
-        self.shared.person.total()
+        self.shared.person.waited()
     }
 
-    pub(crate) fn person_clock(&self) -> &PersonClock {
+    pub(crate) fn person(&self) -> &Person {
         &self.shared.person
     }
 

@@ -18,6 +18,7 @@ pub mod outcome;
 pub mod pins;
 mod pipeline;
 pub mod policy;
+pub mod questions;
 pub mod result;
 mod schema;
 mod text;

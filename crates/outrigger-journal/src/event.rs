@@ -100,6 +100,25 @@ pub enum Event {
         /// What is wrong with it.
         reason: String,
     },
+    /// A server asked something of this side, and that has ended: answered or not.
+    QuestionEnded {
+        /// Configured name of the server.
+        server: String,
+        /// The tool whose call the question belongs to, where that is known.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        tool: Option<String>,
+        /// `elicitation/create`, `sampling/createMessage`, `roots/list`, or what the server made up.
+        method: String,
+        /// What it wanted, in its own words or in ours. What a person typed is not recorded.
+        question: String,
+        /// How it ended.
+        answer: QuestionAnswer,
+        /// Who had the last word: a person, configuration, or nobody.
+        by: DecidedBy,
+        /// More about that, for a person.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        reason: Option<String>,
+    },
     /// A turn began with a frozen toolset.
     TurnStarted {
         /// Number of the turn.
@@ -249,6 +268,20 @@ pub enum DecidedBy {
     Nobody,
 }
 
+/// How a question of a server ended.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum QuestionAnswer {
+    /// The server was given what it asked for.
+    Given,
+    /// A person said no.
+    Declined,
+    /// A person gave no answer, and said so.
+    Dismissed,
+    /// Not answered: it is not offered, nobody was there, or nobody waits any more.
+    Refused,
+}
+
 /// How a call ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
@@ -301,6 +334,18 @@ impl OutcomeKind {
             Self::NotSent => "not_sent",
             Self::Unknown => "unknown",
             Self::Violated => "violated",
+        }
+    }
+}
+
+impl QuestionAnswer {
+    /// The word that is stored and shown.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Given => "given",
+            Self::Declined => "declined",
+            Self::Dismissed => "dismissed",
+            Self::Refused => "refused",
         }
     }
 }

@@ -19,7 +19,9 @@ mod schema;
 mod writer;
 
 pub use error::JournalError;
-pub use event::{DecidedBy, Event, OutcomeKind, Recorded, RunStatus, Tokens, VERSION};
+pub use event::{
+    DecidedBy, Event, OutcomeKind, QuestionAnswer, Recorded, RunStatus, Tokens, VERSION,
+};
 pub use journal::Journal;
 pub use order::Misplaced;
 pub use read::{CallLine, RunSummary};

@@ -90,6 +90,7 @@ impl Order {
             | Event::ServerEnded { .. }
             | Event::ServerWarned { .. }
             | Event::ToolSetAside { .. }
+            | Event::QuestionEnded { .. }
             | Event::TurnStarted { .. }
             | Event::ModelRetry { .. }
             | Event::ModelAnswered { .. } => {}

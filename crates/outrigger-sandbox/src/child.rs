@@ -14,7 +14,7 @@ use tokio::task::JoinSet;
 use tokio::time::{Instant, timeout};
 
 use crate::group::Group;
-use crate::{CloseOutcome, Ending, ExitReport, Patience, StderrRing};
+use crate::{CloseOutcome, Ending, ExitReport, Patience, Process, StderrRing};
 
 /// A child process with everything it starts. Dropping it kills the whole tree at once; the
 /// process itself is then reaped by the tokio runtime.
@@ -62,6 +62,21 @@ impl Child {
     /// milliseconds), else of its supervisor.
     pub fn pid(&self) -> u32 {
         self.pid.load(Ordering::Relaxed)
+    }
+
+    /// The processes that belong to it now, parents before their children: its supervisor, where it
+    /// has one, first. Empty where they cannot be looked at (only Linux can) or are gone.
+    pub fn processes(&self) -> Vec<Process> {
+        #[cfg(target_os = "linux")]
+        {
+            let root = match &self.hold {
+                Hold::Tether(tether) => tether.supervisor(),
+                Hold::Group(_) => self.pid(),
+            };
+            crate::tree::family(root)
+        }
+        #[cfg(not(target_os = "linux"))]
+        Vec::new()
     }
 
     /// Becomes `Some` when the server itself has ended; what it left behind may still be on its

@@ -11,6 +11,7 @@ mod group;
 mod kernel;
 mod launch;
 mod lookup;
+mod process;
 mod report;
 mod ring;
 mod start;
@@ -24,6 +25,7 @@ mod wire;
 
 pub use child::Child;
 pub use launch::{Launch, SpawnError};
+pub use process::Process;
 pub use report::{CloseOutcome, Ending, ExitReport, Patience};
 pub use ring::{MAX_LINE_CHARS, StderrRing};
 pub use tokio::process::{ChildStdin, ChildStdout};

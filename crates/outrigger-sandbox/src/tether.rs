@@ -47,6 +47,12 @@ impl Tether {
         }
     }
 
+    /// The supervisor's process id; 0 where it is not known.
+    pub(crate) fn supervisor(&self) -> u32 {
+        let raw = self.supervisor.map(|pid| pid.as_raw_nonzero().get());
+        raw.and_then(|pid| u32::try_from(pid).ok()).unwrap_or(0)
+    }
+
     /// The last resort, when the supervisor itself is stuck (stopped by a signal, say).
     pub(crate) fn kill_tree(&self) {
         if let Some(supervisor) = self.supervisor {

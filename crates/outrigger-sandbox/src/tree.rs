@@ -10,6 +10,8 @@ use std::fs;
 
 use rustix::process::{Pid, PidfdFlags, Signal};
 
+use crate::Process;
+
 /// One process as it was seen.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 struct Seen {
@@ -39,6 +41,38 @@ pub(crate) fn signal_descendants(root: Pid, signals: &[Signal]) -> usize {
 pub(crate) fn signal_one(pid: Pid, signal: Signal) {
     if let Some(seen) = look_at(pid) {
         send(&seen, signal);
+    }
+}
+
+/// The process `root` and its descendants, parents before their children.
+pub(crate) fn family(root: u32) -> Vec<Process> {
+    let root = i32::try_from(root).ok().and_then(Pid::from_raw);
+    let Some(root) = root.and_then(look_at) else {
+        return Vec::new();
+    };
+    let mut all = descendants(root.pid, &every_process());
+    all.insert(0, root);
+    all.iter().map(described).collect()
+}
+
+fn described(seen: &Seen) -> Process {
+    let number = |raw: i32| u32::try_from(raw).unwrap_or_default();
+    let pid = seen.pid.as_raw_nonzero().get();
+    let mut line = fs::read(format!("/proc/{pid}/cmdline")).unwrap_or_default();
+    line.truncate(Process::SHOWN);
+    let words = String::from_utf8_lossy(&line);
+    let words = words.trim_end_matches('\0').replace('\0', " ");
+    let command = if words.is_empty() {
+        let name = fs::read_to_string(format!("/proc/{pid}/comm")).unwrap_or_default();
+        format!("[{}]", name.trim_end())
+    } else {
+        words
+    };
+    Process {
+        pid: number(pid),
+        parent: number(seen.parent),
+        command,
+        ended: seen.zombie,
     }
 }
 
@@ -153,6 +187,15 @@ mod tests {
     fn a_loop_ends() {
         let all = [seen(2, 3), seen(3, 2)];
         assert_eq!(descendants(Pid::from_raw(2).unwrap(), &all).len(), 2);
+    }
+
+    #[test]
+    fn a_family_begins_with_its_root() {
+        let me = std::process::id();
+        let family = family(me);
+        assert_eq!((family[0].pid, family[0].ended), (me, false));
+        assert!(!family[0].command.is_empty());
+        assert!(family[1..].iter().all(|process| process.pid != me));
     }
 
     #[test]

@@ -121,6 +121,7 @@ impl Governed {
             run: run.clone(),
             builtins: vec![builtin],
             approver: Arc::new(NobodyThere),
+            questions: outrigger_host::questions::Questions::default(),
             policy: Policy::new(&config.policy, &[]).unwrap(),
             pins: Pins::none(),
         };

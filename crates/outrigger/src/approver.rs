@@ -8,8 +8,8 @@ use async_trait::async_trait;
 use jiff::Timestamp;
 use outrigger_host::approve::{Answer, Approver, Question};
 use outrigger_host::grants::{Grant, Grants, LASTS, Pattern};
-use tokio::sync::oneshot;
 
+use crate::keyboard::Keyboard;
 use crate::screen::{Label, Screen};
 use crate::visible;
 
@@ -17,13 +17,22 @@ const PROMPT: &str = "Run it? [y]es, yes for this [s]ession, [a]lways, [n]o (or 
 const WHICH: &str = "Always for which arguments? Enter: exactly these; `*`: any; or KEY=GLOB, for example path=docs/*: ";
 
 /// The person, if one is there, and what they have said earlier.
-pub(crate) fn approver(grants: Arc<Grants>, screen: Screen) -> Arc<dyn Approver> {
-    Arc::new(Person { grants, screen })
+pub(crate) fn approver(
+    grants: Arc<Grants>,
+    screen: Screen,
+    keyboard: Keyboard,
+) -> Arc<dyn Approver> {
+    Arc::new(Person {
+        grants,
+        screen,
+        keyboard,
+    })
 }
 
 struct Person {
     grants: Arc<Grants>,
     screen: Screen,
+    keyboard: Keyboard,
 }
 
 #[async_trait]
@@ -44,7 +53,7 @@ impl Approver for Person {
                 self.screen.prompt("[v]iew what is folded. ");
             }
             self.screen.prompt(PROMPT);
-            let Some(line) = line_from_stdin().await else {
+            let Some(line) = self.keyboard.line().await else {
                 return Answer::Nobody;
             };
             match understand(&line) {
@@ -76,7 +85,7 @@ impl Person {
     async fn always(&self, question: Question<'_>) -> Option<Answer> {
         loop {
             self.screen.prompt(WHICH);
-            let Some(line) = line_from_stdin().await else {
+            let Some(line) = self.keyboard.line().await else {
                 return Some(Answer::Nobody);
             };
             let pattern = match Pattern::typed(&line, question.arguments) {
@@ -164,19 +173,6 @@ fn understand(line: &str) -> Option<Understood> {
         },
     };
     Some(Understood::Answer(answer))
-}
-
-/// A thread of its own, since nothing can take back a read from a terminal: an interrupt must not
-/// wait for it. `None` at end of file.
-async fn line_from_stdin() -> Option<String> {
-    let (send, receive) = oneshot::channel();
-    std::thread::spawn(move || {
-        let mut line = String::new();
-        let read = std::io::stdin().read_line(&mut line);
-        send.send(read.ok().filter(|bytes| *bytes > 0).map(|_| line))
-            .ok();
-    });
-    receive.await.ok().flatten()
 }
 
 #[cfg(test)]

@@ -52,6 +52,10 @@ pub(crate) struct Common {
     /// and `tools` end with 3
     #[arg(long, global = true, help_heading = "Everywhere")]
     pub(crate) locked: bool,
+    /// Write every message to and from servers into FILE, a JSON document a line; `-` is standard
+    /// error. An existing file is replaced
+    #[arg(long, global = true, value_name = "FILE", help_heading = "Everywhere")]
+    pub(crate) wire: Option<PathBuf>,
     /// When to use colours
     #[arg(
         long,
@@ -107,6 +111,8 @@ pub(crate) enum Command {
     Model(ModelArgs),
     /// Check each server: reachable, era, version, tools, problems, what to do
     Doctor(DoctorArgs),
+    /// Show what one server is: era, capabilities, what it offers, timings, processes, warnings
+    Inspect(InspectArgs),
     /// Look at what happened in earlier runs
     Runs(RunsArgs),
     /// Print a completion script for a shell
@@ -304,6 +310,15 @@ pub(crate) enum ModelCommand {
 
 #[derive(Debug, Args)]
 pub(crate) struct DoctorArgs {
+    /// As JSON
+    #[arg(long)]
+    pub(crate) json: bool,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct InspectArgs {
+    /// The server, as configured
+    pub(crate) server: String,
     /// As JSON
     #[arg(long)]
     pub(crate) json: bool,

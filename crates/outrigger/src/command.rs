@@ -6,6 +6,7 @@ pub(crate) mod completions;
 pub(crate) mod config;
 pub(crate) mod doctor;
 pub(crate) mod grants;
+pub(crate) mod inspect;
 pub(crate) mod login;
 pub(crate) mod logout;
 pub(crate) mod man;

@@ -5,7 +5,9 @@ use std::collections::HashMap;
 use std::sync::{Mutex, PoisonError};
 
 use outrigger_agent::Listener;
-use outrigger_journal::{DecidedBy, Event, Observer, OutcomeKind, Recorded, Tokens};
+use outrigger_journal::{
+    DecidedBy, Event, Observer, OutcomeKind, QuestionAnswer, Recorded, Tokens,
+};
 
 use crate::screen::{Label, Screen};
 use crate::visible;
@@ -192,6 +194,22 @@ impl Display {
                 let word = self.screen.talk(Label::Warn, "set aside");
                 let (tool, reason) = (visible::line(tool), visible::line(reason));
                 self.server(server, &format!("tool `{tool}` {word}: {reason}"));
+            }
+            // What a person answered, the person knows.
+            Event::QuestionEnded {
+                server,
+                method,
+                question,
+                answer: QuestionAnswer::Refused,
+                reason,
+                ..
+            } => {
+                let word = self.screen.talk(Label::Warn, "not answered");
+                let why = reason.as_deref().unwrap_or(question);
+                self.server(
+                    server,
+                    &format!("asked `{}`, {word}: {}", visible::line(method), shown(why)),
+                );
             }
             _ => {}
         }

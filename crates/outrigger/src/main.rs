@@ -10,13 +10,17 @@ mod cpu;
 mod display;
 mod eras;
 mod error;
+mod keyboard;
 mod loopback;
 mod models;
+mod questions;
+mod sampler;
 mod screen;
 mod session;
 mod surroundings;
 mod trust;
 mod visible;
+mod wire;
 
 use std::process::ExitCode;
 
@@ -68,6 +72,7 @@ fn run(cli: Cli, screen: Screen) -> Result<ExitCode, CommandError> {
         Command::Grants(args) => command::grants::run(common, &args, screen),
         Command::Pin(args) => runtime()?.block_on(command::pin::run(common, &args, screen)),
         Command::Trust(args) => command::trust::run(common, &args, screen),
+        Command::Inspect(args) => runtime()?.block_on(command::inspect::run(common, &args, screen)),
         Command::Runs(args) => runtime()?.block_on(command::runs::run(common, args, screen)),
     }
 }

@@ -4,26 +4,31 @@
 use std::collections::BTreeSet;
 use std::ffi::OsString;
 use std::future::Future;
+use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
-use outrigger_connect::{Connector, FileTokens, OAuth, Secret};
+use outrigger_connect::{Connector, FileTokens, OAuth, Root, Secret};
 use outrigger_host::approve::{Approver, NobodyThere};
 use outrigger_host::config::{Config, EntryState, ProjectStanding, Severity, Trust};
 use outrigger_host::grants::Grants;
 use outrigger_host::pins::{PinMode, Pins};
 use outrigger_host::policy::Policy;
+use outrigger_host::questions::{Questions, Respondent, Sampler};
 use outrigger_host::{Host, Parts};
 use outrigger_journal::{Event, Journal, Observer, Redactor, Run, RunOptions};
 use tokio_util::sync::CancellationToken;
+use url::Url;
 
 use crate::builtin;
 use crate::cli::Common;
 use crate::eras::EraFolder;
 use crate::error::{CommandError, Exit};
+use crate::keyboard::Keyboard;
 use crate::screen::{Label, Screen};
 use crate::trust::{self, Said, TrustStore};
-use crate::{models, surroundings, visible};
+use crate::wire::WireTrace;
+use crate::{approver, models, questions, surroundings, visible};
 
 /// The hidden subcommand that stands between this program and each server it starts.
 pub(crate) const SUPERVISE: &str = "__supervise";
@@ -150,10 +155,38 @@ pub(crate) struct Session {
 pub(crate) struct Opening<'a> {
     pub(crate) common: &'a Common,
     pub(crate) config: &'a Config,
+    pub(crate) screen: Screen,
     pub(crate) record: Record,
     pub(crate) observers: Vec<Arc<dyn Observer>>,
-    pub(crate) approver: Arc<dyn Approver>,
+    pub(crate) person: Person,
+    /// Asks the model of the run for servers, if there is one.
+    pub(crate) sampler: Option<Arc<dyn Sampler>>,
     pub(crate) allow: &'a [String],
+}
+
+/// Who answers for the person.
+pub(crate) struct Person {
+    approver: Arc<dyn Approver>,
+    respondent: Option<Arc<dyn Respondent>>,
+}
+
+impl Person {
+    /// The person at the terminal, if one is there, and what they have said earlier.
+    pub(crate) fn at(common: &Common, screen: Screen) -> Result<Self, CommandError> {
+        let keyboard = Keyboard::default();
+        Ok(Self {
+            respondent: questions::respondent(screen, &keyboard),
+            approver: approver::approver(grants(common)?, screen, keyboard),
+        })
+    }
+
+    /// Nobody: the command only looks.
+    pub(crate) fn nobody() -> Self {
+        Self {
+            approver: Arc::new(NobodyThere),
+            respondent: None,
+        }
+    }
 }
 
 impl Session {
@@ -161,9 +194,11 @@ impl Session {
         let Opening {
             common,
             config,
+            screen,
             record,
             observers,
-            approver,
+            person,
+            sampler,
             allow,
         } = opening;
         let policy = Policy::new(&config.policy, allow)?;
@@ -174,6 +209,9 @@ impl Session {
         };
         let pins = pins(common, config, mode)?;
         let secrets = [config.secrets(), models::keys()].concat();
+        let wire = common.wire.as_deref();
+        let trace = wire.map(|place| WireTrace::open(place, &secrets, screen));
+        let trace = trace.transpose()?;
         let options = RunOptions { observers, secrets };
         let (journal, run) = match record {
             Record::Nothing => (None, Run::unrecorded(options)),
@@ -183,7 +221,8 @@ impl Session {
                 (Some(journal), run)
             }
         };
-        let builtins = builtin::servers(config, &surroundings::workspace(common)?)?;
+        let workspace = surroundings::workspace(common)?;
+        let builtins = builtin::servers(config, &workspace)?;
         // Without a home there are no tokens, and most servers need none.
         let oauth = oauth(common, run.redactor()).ok();
         let mut connector = Connector::new(env!("CARGO_PKG_VERSION"), supervisor());
@@ -193,13 +232,21 @@ impl Session {
         if let Some(folder) = surroundings::eras() {
             connector = connector.with_eras(Arc::new(EraFolder::new(folder)));
         }
+        if let Some(trace) = trace {
+            connector = connector.with_tap(trace);
+        }
         let host = Host::start(
             config,
             Parts {
                 connector,
                 run: run.clone(),
                 builtins,
-                approver,
+                approver: person.approver,
+                questions: Questions {
+                    person: person.respondent,
+                    sampler,
+                    roots: vec![root(&workspace)?],
+                },
                 policy,
                 pins,
             },
@@ -214,13 +261,19 @@ impl Session {
     }
 
     /// A session of a command that only looks: nothing is recorded, nobody is asked.
-    pub(crate) async fn look(common: &Common, config: &Config) -> Result<Self, CommandError> {
+    pub(crate) async fn look(
+        common: &Common,
+        config: &Config,
+        screen: Screen,
+    ) -> Result<Self, CommandError> {
         Self::open(Opening {
             common,
             config,
+            screen,
             record: Record::Nothing,
             observers: Vec::new(),
-            approver: Arc::new(NobodyThere),
+            person: Person::nobody(),
+            sampler: None,
             allow: &[],
         })
         .await
@@ -324,6 +377,21 @@ pub(crate) fn pins(common: &Common, config: &Config, mode: PinMode) -> Result<Pi
     Pins::open(files, mode).map_err(|error| {
         CommandError::usage(error.to_string())
             .hint("what it holds back is not known, so nothing was started; mend it, or remove it and approve anew with `outrigger pin`")
+    })
+}
+
+/// The workspace, as servers are told of it.
+fn root(workspace: &Path) -> Result<Root, CommandError> {
+    let name = workspace.file_name();
+    let uri = Url::from_file_path(workspace).map_err(|()| {
+        CommandError::failed(format!(
+            "the workspace `{}` has no `file:` address",
+            workspace.display()
+        ))
+    })?;
+    Ok(Root {
+        uri: uri.into(),
+        name: name.map(|name| name.to_string_lossy().into_owned()),
     })
 }
 

@@ -29,6 +29,23 @@ pub(crate) fn count(number: u64, noun: &str) -> String {
     format!("{number} {noun}{ending}")
 }
 
+/// JSON on one line, with hidden characters as escapes: the same document, safe to look at.
+pub(crate) fn json(text: &str) -> Cow<'_, str> {
+    if !text.chars().any(is_hidden) {
+        return Cow::Borrowed(text);
+    }
+    let mut out = String::with_capacity(text.len() + 16);
+    for c in text.chars() {
+        if is_hidden(c) {
+            let units = c.encode_utf16(&mut [0; 2]).to_vec();
+            out.extend(units.iter().map(|unit| format!("\\u{unit:04x}")));
+        } else {
+            out.push(c);
+        }
+    }
+    Cow::Owned(out)
+}
+
 fn escape(text: &str, keep: impl Fn(char) -> bool) -> Cow<'_, str> {
     if text.chars().all(|c| keep(c) || !is_hidden(c)) {
         return Cow::Borrowed(text);
@@ -71,6 +88,10 @@ mod tests {
         assert_eq!(
             (count(1, "tool"), count(0, "tool")),
             ("1 tool".into(), "0 tools".into())
+        );
+        assert_eq!(
+            json("[\"a\u{9b}\u{e0041}é\"]"),
+            r#"["a\u009b\udb40\udc41é"]"#
         );
         assert_eq!(line("a\nb\u{202e}c\u{e0041}"), "a\\nb\\u{202e}c\\u{e0041}");
     }

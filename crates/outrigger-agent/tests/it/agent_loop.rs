@@ -125,6 +125,7 @@ impl Stage {
                 pipe,
             }],
             approver: Arc::new(NobodyThere),
+            questions: outrigger_host::questions::Questions::default(),
             policy: Policy::new(&config.policy, &[]).unwrap(),
             pins: Pins::none(),
         };

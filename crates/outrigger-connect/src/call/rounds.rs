@@ -14,7 +14,7 @@ use serde_json::value::RawValue;
 
 use super::Call;
 use crate::CallError;
-use crate::desk::{ELICIT, QUESTION_BYTES, QUESTIONS};
+use crate::desk::{Desk, ELICIT, QUESTION_BYTES, QUESTIONS, not_offered};
 use crate::handlers::Asker;
 use crate::rpc::Scope;
 use crate::text::{excerpt, quote};
@@ -175,6 +175,8 @@ impl Call<'_> {
             .values()
             .find(|question| !desk.offers(&question.method))
         {
+            let declined = not_offered(&question.method);
+            desk.refused(&self.asker(&desk), &question.method, &declined);
             return Err(CallError::Unfinished(format!(
                 "the server wants input that is not given here: {}",
                 question.words()
@@ -182,11 +184,7 @@ impl Call<'_> {
         }
         let mut out = String::from("{");
         for (name, question) in asked {
-            let from = Asker {
-                server: desk.server().clone(),
-                tool: Some(self.tool.to_owned()),
-                cancel: self.scope.over.child_token(),
-            };
+            let from = self.asker(&desk);
             let answer = desk.answer(&question.method, question.params.as_deref(), from);
             let answer = self.within(answer).await?.map_err(|declined| {
                 CallError::Unfinished(format!(
@@ -200,6 +198,14 @@ impl Call<'_> {
         }
         out.push('}');
         Ok(out)
+    }
+
+    fn asker(&self, desk: &Desk) -> Asker {
+        Asker {
+            server: desk.server().clone(),
+            tool: Some(self.tool.to_owned()),
+            cancel: self.scope.over.child_token(),
+        }
     }
 
     /// Something on this side, while the server waits: its own time does not run.

@@ -19,7 +19,7 @@ use std::time::{Duration, Instant};
 use futures::future::BoxFuture;
 use tokio::sync::mpsc;
 
-use super::{Agreed, Inbox, Link, Outgoing, Tasks};
+use super::{Agreed, Ends, Link, Outgoing, Tasks};
 use crate::connection::{CloseReport, Era};
 use crate::oauth::Authorizer;
 use crate::{HttpSpec, Limits};
@@ -42,9 +42,14 @@ impl Http {
         spec: &HttpSpec,
         means: (&Clients, Option<Arc<Authorizer>>),
         limits: &Limits,
-        (queue, inbox): (mpsc::Receiver<Outgoing>, Arc<dyn Inbox>),
+        ends: Ends,
     ) -> Result<Self, BadHttpSpec> {
-        let wire = Arc::new(Wire::new(spec, means, limits.into(), inbox)?);
+        let Ends {
+            queue,
+            inbox,
+            watch,
+        } = ends;
+        let wire = Arc::new(Wire::new(spec, means, limits.into(), (inbox, watch))?);
         let link = Self {
             wire,
             exchanges: Tasks::default(),

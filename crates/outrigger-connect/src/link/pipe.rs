@@ -2,14 +2,12 @@
 //!
 //! Promises: the server's future runs as a task of this link and ends with it.
 
-use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use futures::future::BoxFuture;
-use tokio::sync::mpsc;
 
 use super::stream::{HeaderFraming, Why, not_taken, read_all, write_all};
-use super::{Agreed, Inbox, Link, LinkEvent, Outgoing, Tasks};
+use super::{Agreed, Ends, Link, LinkEvent, Tasks};
 use crate::connection::CloseReport;
 use crate::frame::FrameReader;
 use crate::{Framing, InProcessSpec, Limits};
@@ -23,11 +21,12 @@ pub(crate) struct Pipe {
 }
 
 impl Pipe {
-    pub(crate) fn open(
-        spec: &InProcessSpec,
-        limits: &Limits,
-        (queue, inbox): (mpsc::Receiver<Outgoing>, Arc<dyn Inbox>),
-    ) -> Self {
+    pub(crate) fn open(spec: &InProcessSpec, limits: &Limits, ends: Ends) -> Self {
+        let Ends {
+            queue,
+            inbox,
+            watch,
+        } = ends;
         let (our_end, their_end) = tokio::io::duplex(PIPE);
         let link = Self {
             server: Tasks::default(),
@@ -38,18 +37,16 @@ impl Pipe {
         let framing = HeaderFraming::default();
         let frames = FrameReader::new(Framing::Newline, limits.into());
         let why: Why = Box::new(|error| Box::pin(std::future::ready(not_taken(&error))));
-        link.ours.spawn(write_all(
-            write,
-            queue,
-            framing.clone(),
-            (inbox.clone(), why),
-        ));
+        let means = (framing.clone(), watch.clone());
+        link.ours
+            .spawn(write_all(write, queue, means, (inbox.clone(), why)));
         link.ours.spawn(async move {
-            let error = read_all(read, frames, &framing, inbox.as_ref()).await;
+            let error = read_all(read, frames, (&framing, &watch), inbox.as_ref()).await;
             let why = error.map_or_else(
                 || "the server ended".to_owned(),
                 |error| format!("its pipe broke ({error})"),
             );
+            watch.note(&why);
             inbox.receive(LinkEvent::Ended(why));
         });
         link

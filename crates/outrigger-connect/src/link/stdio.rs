@@ -5,15 +5,14 @@
 //! Leaves out: starting and ending processes, which is outrigger-sandbox's.
 
 use std::ffi::OsString;
-use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use futures::future::BoxFuture;
-use outrigger_sandbox::{Child, Ending, ExitReport, Launch, Patience, SpawnError};
-use tokio::sync::{mpsc, watch};
+use outrigger_sandbox::{Child, Ending, ExitReport, Launch, Patience, Process, SpawnError};
+use tokio::sync::watch;
 
 use super::stream::{HeaderFraming, Why, not_taken, read_all, write_all};
-use super::{Agreed, Inbox, Link, LinkEvent, Outgoing, Tasks};
+use super::{Agreed, Ends, Link, LinkEvent, Tasks};
 use crate::connection::CloseReport;
 use crate::frame::FrameReader;
 use crate::{Limits, StdioSpec};
@@ -35,7 +34,7 @@ impl Stdio {
         spec: &StdioSpec,
         supervisor: Option<Vec<OsString>>,
         limits: &Limits,
-        (queue, inbox): (mpsc::Receiver<Outgoing>, Arc<dyn Inbox>),
+        ends: Ends,
     ) -> Result<Self, SpawnError> {
         let launch = Launch {
             program: spec.command.clone(),
@@ -54,16 +53,15 @@ impl Stdio {
             reader: Tasks::default(),
             child,
         };
-        Ok(link.run(frames, framing, queue, inbox))
+        Ok(link.run(frames, framing, ends))
     }
 
-    fn run(
-        mut self,
-        frames: FrameReader,
-        framing: HeaderFraming,
-        queue: mpsc::Receiver<Outgoing>,
-        inbox: Arc<dyn Inbox>,
-    ) -> Self {
+    fn run(mut self, frames: FrameReader, framing: HeaderFraming, ends: Ends) -> Self {
+        let Ends {
+            queue,
+            inbox,
+            watch,
+        } = ends;
         if let Some(stdin) = self.child.take_stdin() {
             // A process that is about to end is often first heard of by a broken pipe.
             let exited = self.child.exited();
@@ -77,15 +75,15 @@ impl Stdio {
                     }
                 })
             });
-            let ends = (inbox.clone(), why);
+            let means = (framing.clone(), watch.clone());
             self.writer
-                .spawn(write_all(stdin, queue, framing.clone(), ends));
+                .spawn(write_all(stdin, queue, means, (inbox.clone(), why)));
         }
         if let Some(stdout) = self.child.take_stdout() {
             let mut exited = self.child.exited();
             self.reader.spawn(async move {
                 let error = {
-                    let read = read_all(stdout, frames, &framing, inbox.as_ref());
+                    let read = read_all(stdout, frames, (&framing, &watch), inbox.as_ref());
                     tokio::pin!(read);
                     tokio::select! {
                         error = &mut read => error,
@@ -93,7 +91,9 @@ impl Stdio {
                     }
                 };
                 let _ = tokio::time::timeout(STATUS, until_exited(&mut exited)).await;
-                inbox.receive(LinkEvent::Ended(why(exited.borrow().as_ref(), error)));
+                let why = why(exited.borrow().as_ref(), error);
+                watch.note(&why);
+                inbox.receive(LinkEvent::Ended(why));
             });
         }
         self
@@ -124,6 +124,10 @@ impl Link for Stdio {
 
     fn stderr_tail(&self, lines: usize) -> Vec<String> {
         self.child.stderr().tail(lines)
+    }
+
+    fn processes(&self) -> Vec<Process> {
+        self.child.processes()
     }
 
     fn exit(&self) -> Option<String> {

@@ -16,6 +16,7 @@ use tokio::sync::mpsc;
 use super::{Inbox, LinkEvent, Outgoing, Purpose};
 use crate::frame::{FrameEvent, FrameReader};
 use crate::rpc::Failure;
+use crate::tap::Watch;
 
 /// Bytes asked of a read at a time.
 const CHUNK: usize = 32 * 1024;
@@ -27,7 +28,7 @@ pub(super) type HeaderFraming = Arc<AtomicBool>;
 pub(super) async fn read_all(
     mut stream: impl AsyncRead + Unpin,
     mut frames: FrameReader,
-    framing: &HeaderFraming,
+    (framing, watch): (&HeaderFraming, &Watch),
     inbox: &dyn Inbox,
 ) -> Option<io::Error> {
     let end = loop {
@@ -39,16 +40,21 @@ pub(super) async fn read_all(
         }
         while let Some(event) = frames.next() {
             framing.store(frames.uses_headers(), Ordering::Relaxed);
-            inbox.receive(incoming(event));
+            inbox.receive(incoming(event, watch));
         }
     };
     while let Some(event) = frames.finish() {
-        inbox.receive(incoming(event));
+        inbox.receive(incoming(event, watch));
     }
     end
 }
 
-fn incoming(event: FrameEvent) -> LinkEvent {
+fn incoming(event: FrameEvent, watch: &Watch) -> LinkEvent {
+    match &event {
+        FrameEvent::Message(text) => watch.came(text),
+        FrameEvent::Noise(line) => watch.came(line.as_bytes()),
+        FrameEvent::Unusable(what) => watch.unusable(what),
+    }
     match event {
         FrameEvent::Message(text) => LinkEvent::Frame { text, of: None },
         FrameEvent::Noise(line) => LinkEvent::Noise(line),
@@ -63,7 +69,7 @@ pub(super) type Why = Box<dyn Fn(io::Error) -> BoxFuture<'static, String> + Send
 pub(super) async fn write_all(
     mut stream: impl AsyncWrite + Unpin,
     mut queue: mpsc::Receiver<Outgoing>,
-    framing: HeaderFraming,
+    (framing, watch): (HeaderFraming, Watch),
     (inbox, why): (Arc<dyn Inbox>, Why),
 ) {
     let mut known: Option<String> = None;
@@ -76,8 +82,10 @@ pub(super) async fn write_all(
         if !ticket.begin() {
             continue;
         }
+        watch.sent(&body);
         let result = write_one(&mut stream, body, framing.load(Ordering::Relaxed)).await;
         if let Err(failed) = result {
+            watch.note(&format!("it could not be written: {}", failed.error));
             if failed.written == 0 {
                 ticket.returned();
             }

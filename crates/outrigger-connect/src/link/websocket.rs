@@ -15,6 +15,7 @@ use tokio::net::TcpStream;
 use tokio::sync::mpsc;
 use tokio_tungstenite::tungstenite::client::IntoClientRequest;
 use tokio_tungstenite::tungstenite::error::{Error, ProtocolError};
+use tokio_tungstenite::tungstenite::handshake::client::{Request, Response};
 use tokio_tungstenite::tungstenite::http::HeaderValue;
 use tokio_tungstenite::tungstenite::protocol::WebSocketConfig;
 use tokio_tungstenite::tungstenite::{Message, Utf8Bytes};
@@ -23,10 +24,11 @@ use tokio_util::sync::CancellationToken;
 
 use super::http::BadHttpSpec;
 use super::http::client::{deepest, headers, install_crypto};
-use super::{Agreed, Inbox, Link, LinkEvent, Outgoing, Purpose, Tasks, tls, tunnel};
+use super::{Agreed, Ends, Inbox, Link, LinkEvent, Outgoing, Purpose, Tasks, tls, tunnel};
 use crate::connection::CloseReport;
 use crate::frame::{FrameLimits, check};
 use crate::rpc::{Failure, HttpAnswer};
+use crate::tap::Watch;
 use crate::text::{excerpt, place};
 use crate::{HttpSpec, Limits};
 
@@ -41,11 +43,12 @@ pub(crate) struct WebSocket {
 }
 
 impl WebSocket {
-    pub(crate) fn open(
-        spec: &HttpSpec,
-        limits: &Limits,
-        (queue, inbox): (mpsc::Receiver<Outgoing>, Arc<dyn Inbox>),
-    ) -> Result<Self, BadHttpSpec> {
+    pub(crate) fn open(spec: &HttpSpec, limits: &Limits, ends: Ends) -> Result<Self, BadHttpSpec> {
+        let Ends {
+            queue,
+            inbox,
+            watch,
+        } = ends;
         if !matches!(spec.url.scheme(), "ws" | "wss") {
             return Err(BadHttpSpec::Scheme(spec.url.to_string(), "`ws:` or `wss:`"));
         }
@@ -62,6 +65,7 @@ impl WebSocket {
             closing: link.closing.clone(),
             limits: limits.into(),
             inbox,
+            watch,
         };
         link.tasks.spawn(run.run(spec.clone(), queue));
         Ok(link)
@@ -73,6 +77,7 @@ struct Run {
     closing: CancellationToken,
     limits: FrameLimits,
     inbox: Arc<dyn Inbox>,
+    watch: Watch,
 }
 
 impl Run {
@@ -80,9 +85,14 @@ impl Run {
         match self.connect(&spec).await {
             Ok(socket) => {
                 let (sink, stream) = socket.split();
-                self.tasks
-                    .spawn(write(sink, queue, self.closing.clone(), self.inbox.clone()));
+                let ends = Ends {
+                    queue,
+                    inbox: self.inbox.clone(),
+                    watch: self.watch.clone(),
+                };
+                self.tasks.spawn(write(sink, ends, self.closing.clone()));
                 let why = self.read(stream).await;
+                self.watch.note(&why);
                 self.inbox.receive(LinkEvent::Ended(why));
             }
             Err(failure) => {
@@ -126,20 +136,29 @@ impl Run {
         let config = WebSocketConfig::default()
             .max_message_size(bound)
             .max_frame_size(bound);
-        let unreachable = |why: String| Error::Io(std::io::Error::other(why));
-        let stream = tunnel::dial(&spec.url).await.map_err(unreachable)?;
-        let connector = if spec.url.scheme() == "wss" {
-            let files = spec.ca_files.clone();
-            let made = tokio::task::spawn_blocking(move || tls::client(&files)).await;
-            let made = made.map_err(|error| unreachable(error.to_string()))?;
-            let client = made.map_err(|error| unreachable(error.to_string()))?;
-            Connector::Rustls(Arc::new(client))
-        } else {
-            Connector::Plain
-        };
-        let knock = client_async_tls_with_config(request, stream, Some(config), Some(connector));
-        let (socket, _) = Box::pin(knock).await?;
-        Ok(socket)
+        let number = self
+            .watch
+            .request(("GET", spec.url.as_str()), request.headers(), None);
+        match Box::pin(dial(spec, request, config)).await {
+            Ok((socket, answer)) => {
+                self.watch
+                    .answer(number, answer.status().as_u16(), answer.headers());
+                Ok(socket)
+            }
+            Err(Error::Http(answer)) => {
+                let of = self
+                    .watch
+                    .answer(number, answer.status().as_u16(), answer.headers());
+                if let Some(body) = answer.body().as_deref().filter(|body| !body.is_empty()) {
+                    self.watch.carried(of, None, body);
+                }
+                Err(Error::Http(answer))
+            }
+            Err(error) => {
+                self.watch.unanswered(number, &error.to_string());
+                Err(error)
+            }
+        }
     }
 
     /// Hands on what comes until the socket ends, and says how it did.
@@ -162,6 +181,7 @@ impl Run {
                 Some(Err(error)) => return format!("the socket broke ({error})"),
                 None => return "the server closed the socket".to_owned(),
             };
+            self.watch.came(&text);
             self.inbox.receive(match check(text, self.limits) {
                 Ok(text) => LinkEvent::Frame { text, of: None },
                 Err(what) => LinkEvent::Unusable { what, of: None },
@@ -170,12 +190,32 @@ impl Run {
     }
 }
 
-async fn write(
-    mut sink: SplitSink<Socket, Message>,
-    mut queue: mpsc::Receiver<Outgoing>,
-    closing: CancellationToken,
-    inbox: Arc<dyn Inbox>,
-) {
+/// Opens the socket, through a proxy where there is one, and asks for the protocol.
+async fn dial(
+    spec: &HttpSpec,
+    request: Request,
+    config: WebSocketConfig,
+) -> Result<(Socket, Response), Error> {
+    let unreachable = |why: String| Error::Io(std::io::Error::other(why));
+    let stream = tunnel::dial(&spec.url).await.map_err(unreachable)?;
+    let connector = if spec.url.scheme() == "wss" {
+        let files = spec.ca_files.clone();
+        let made = tokio::task::spawn_blocking(move || tls::client(&files)).await;
+        let made = made.map_err(|error| unreachable(error.to_string()))?;
+        let client = made.map_err(|error| unreachable(error.to_string()))?;
+        Connector::Rustls(Arc::new(client))
+    } else {
+        Connector::Plain
+    };
+    client_async_tls_with_config(request, stream, Some(config), Some(connector)).await
+}
+
+async fn write(mut sink: SplitSink<Socket, Message>, ends: Ends, closing: CancellationToken) {
+    let Ends {
+        mut queue,
+        inbox,
+        watch,
+    } = ends;
     loop {
         let outgoing = tokio::select! {
             outgoing = queue.recv() => outgoing,
@@ -194,6 +234,7 @@ async fn write(
         if !ticket.begin() {
             continue;
         }
+        watch.sent(&body);
         let sent = match Utf8Bytes::try_from(body) {
             Ok(text) => sink
                 .send(Message::Text(text))

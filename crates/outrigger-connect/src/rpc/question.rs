@@ -116,7 +116,10 @@ impl Rpc {
             .upgrade()
             .filter(|_| !modern && self.desk().offers(method))
         else {
-            return self.reply(id.get(), Err(&not_offered(method)));
+            let declined = not_offered(method);
+            let scopes = lock(&self.pending).scopes(of);
+            self.desk().refused(&self.asker(&scopes), method, &declined);
+            return self.reply(id.get(), Err(&declined));
         };
         let question = Question {
             id: id.get().to_owned(),
@@ -127,7 +130,22 @@ impl Rpc {
         };
         match self.questions.admit(&question) {
             Ok(()) => self.spawn(async move { me.answer(question).await }),
-            Err(declined) => self.reply(id.get(), Err(&declined)),
+            Err(declined) => {
+                let asker = self.asker(&question.scopes);
+                self.desk().refused(&asker, method, &declined);
+                self.reply(id.get(), Err(&declined));
+            }
+        }
+    }
+
+    fn asker(&self, scopes: &[Scope]) -> Asker {
+        Asker {
+            server: self.desk().server().clone(),
+            tool: match scopes {
+                [scope] => Some(scope.tool.to_string()),
+                _ => None,
+            },
+            cancel: CancellationToken::new(),
         }
     }
 
@@ -135,14 +153,7 @@ impl Rpc {
         for scope in &question.scopes {
             scope.open.fetch_add(1, Ordering::AcqRel);
         }
-        let asker = Asker {
-            server: self.desk().server().clone(),
-            tool: match question.scopes.as_slice() {
-                [scope] => Some(scope.tool.to_string()),
-                _ => None,
-            },
-            cancel: CancellationToken::new(),
-        };
+        let asker = self.asker(&question.scopes);
         let desk = self.desk().clone();
         let outcome = tokio::select! {
             biased;

@@ -18,3 +18,4 @@ mod rounds;
 mod tls;
 mod web;
 mod websocket;
+mod wire;

@@ -29,7 +29,7 @@ def serve():
             print(answer(m), flush=True)
 "#;
 
-fn python(script: &str) -> ServerSpec {
+pub(crate) fn python(script: &str) -> ServerSpec {
     let script = format!("{KIT}{script}");
     stdio("python3", &["-c", &script], Framing::Auto)
 }

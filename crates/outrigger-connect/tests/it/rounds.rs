@@ -12,7 +12,7 @@ use crate::peer::{Act, Peer, call, call_within, error, result, until};
 use crate::questions::{Manner, People, asks, connect_with};
 
 /// A good modern server; `script` is asked first.
-fn modern(script: impl Fn(&Value) -> Option<Act> + Send + Sync + 'static) -> Peer {
+pub(crate) fn modern(script: impl Fn(&Value) -> Option<Act> + Send + Sync + 'static) -> Peer {
     Peer::new(move |message| {
         script(message).unwrap_or_else(|| match message["method"].as_str() {
             Some("server/discover") => result(

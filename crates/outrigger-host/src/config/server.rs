@@ -5,6 +5,7 @@ use outrigger_connect::{ServerName, ServerSpec};
 use super::origin::Origin;
 use super::problem::ConfigProblem;
 use crate::digest::Digest;
+use crate::questions::Answers;
 
 /// The effective entry of one server.
 #[derive(Debug, Clone)]
@@ -44,6 +45,8 @@ pub struct ServerSettings {
     pub allowed_tools: Option<Vec<String>>,
     /// Globs over its raw tool names: these are not offered.
     pub disabled_tools: Vec<String>,
+    /// Which of its questions are answered.
+    pub answers: Answers,
     /// What was written, key by key, in our words for the keys.
     pub(crate) written: Vec<WrittenKey>,
 }

@@ -1,11 +1,14 @@
-//! How long a person has been asked something, so that no other clock counts it.
+//! Questions to a person come one at a time, and no other clock counts how long they are open.
 
 use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
-/// Adds up the time in which a question was open. Questions come one at a time.
+/// The one person that a host can ask, and the time in which a question was open.
 #[derive(Debug, Default)]
-pub(crate) struct PersonClock(Mutex<Times>);
+pub(crate) struct Person {
+    turn: tokio::sync::Mutex<()>,
+    times: Mutex<Times>,
+}
 
 #[derive(Debug, Default)]
 struct Times {
@@ -14,15 +17,24 @@ struct Times {
 }
 
 /// A question is open while this lives.
-pub(crate) struct Waiting<'a>(&'a PersonClock);
+pub(crate) struct Asking<'a> {
+    person: &'a Person,
+    _turn: tokio::sync::MutexGuard<'a, ()>,
+}
 
-impl PersonClock {
-    pub(crate) fn start(&self) -> Waiting<'_> {
+impl Person {
+    /// Waits until no other question is open, and opens one.
+    pub(crate) async fn turn(&self) -> Asking<'_> {
+        let turn = self.turn.lock().await;
         self.times(|times| times.open_since = Some(Instant::now()));
-        Waiting(self)
+        Asking {
+            person: self,
+            _turn: turn,
+        }
     }
 
-    pub(crate) fn total(&self) -> Duration {
+    /// How long questions have been open in all.
+    pub(crate) fn waited(&self) -> Duration {
         self.times(|times| {
             times.closed
                 + times
@@ -32,13 +44,13 @@ impl PersonClock {
     }
 
     fn times<T>(&self, work: impl FnOnce(&mut Times) -> T) -> T {
-        work(&mut self.0.lock().unwrap_or_else(PoisonError::into_inner))
+        work(&mut self.times.lock().unwrap_or_else(PoisonError::into_inner))
     }
 }
 
-impl Drop for Waiting<'_> {
+impl Drop for Asking<'_> {
     fn drop(&mut self) {
-        self.0.times(|times| {
+        self.person.times(|times| {
             let open = times.open_since.take().map(|since| since.elapsed());
             times.closed += open.unwrap_or_default();
         });

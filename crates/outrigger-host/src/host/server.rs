@@ -22,6 +22,7 @@ use super::Builtin;
 use crate::catalog::{Catalog, Standing, ToolFilter};
 use crate::config::{Config, EntryState, Layer, ServerDefaults, ServerSettings};
 use crate::pins::{Pins, ServerIdentity};
+use crate::questions::{Answers, Clerk};
 
 /// Where a server stands: `Starting`, then `Ready`, then any of the others.
 #[derive(Debug, Clone)]
@@ -104,6 +105,7 @@ impl ServerState {
 #[derive(Clone)]
 pub(super) struct Launch {
     pub(super) connector: Connector,
+    pub(super) clerk: Clerk,
     pub(super) run: Run,
     pub(super) redactor: Redactor,
     pub(super) catalog: Arc<RwLock<Catalog>>,
@@ -126,6 +128,7 @@ enum Start {
         filter: ToolFilter,
         /// `None` for one of ours: it is what it is with this program.
         identity: Option<ServerIdentity>,
+        answers: Answers,
     },
     SetAside(Failure),
     Disabled,
@@ -181,6 +184,7 @@ impl Plan {
             standing,
             filter: ToolFilter::default(),
             identity: None,
+            answers: Answers::default(),
         };
         Self {
             name: builtin.name.clone(),
@@ -203,6 +207,7 @@ impl Plan {
                     digest: settings.identity(),
                     of_project: matches!(layer, Layer::Project | Layer::TrustedProject),
                 }),
+                answers: settings.answers,
             },
             Err(error) => Start::SetAside(Failure::config(error.to_string(), Vec::new())),
         }
@@ -235,13 +240,17 @@ pub(super) fn spawn(plan: Plan, launch: &Launch, tasks: &TaskTracker) -> (Server
             standing,
             filter,
             identity,
+            answers,
         } => {
+            let mut launch = launch.clone();
+            let handlers = launch.clerk.handlers(answers);
+            launch.connector = launch.connector.with_handlers(handlers);
             let life = Life {
                 spec,
                 standing,
                 filter,
                 identity,
-                launch: launch.clone(),
+                launch,
                 state,
                 restarted: Arc::clone(&restarted),
             };

@@ -37,7 +37,7 @@ impl Permit {
 }
 
 /// What a person allowed until the program ends: a tool, as it was defined then. Held while a
-/// question is open, so that questions come one at a time.
+/// question is open, so that a yes for the session is known to the next question.
 #[derive(Debug, Default)]
 pub(crate) struct Sessions(Mutex<HashSet<(ToolName, Digest)>>);
 
@@ -110,9 +110,9 @@ impl Host {
         if sessions.contains(&key) {
             return Answer::Session;
         }
-        let waiting = self.person_clock().start();
+        let asking = self.person().turn().await;
         let answer = self.approver().ask(question).await;
-        drop(waiting);
+        drop(asking);
         if answer == Answer::Session {
             sessions.insert(key);
         }

@@ -10,10 +10,11 @@ use std::path::{Path, PathBuf};
 use crate::config::Place;
 
 /// Pages that show configuration.
-const PAGES: [&str; 5] = [
+const PAGES: [&str; 6] = [
     "configuration.md",
     "models.md",
     "policy.md",
+    "questions.md",
     "servers.md",
     "troubleshooting.md",
 ];

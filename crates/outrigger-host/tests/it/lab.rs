@@ -269,6 +269,7 @@ impl Lab {
             run: run.clone(),
             builtins: Vec::new(),
             approver: person.clone(),
+            questions: outrigger_host::questions::Questions::default(),
             policy: Policy::new(&config.policy, &plan.allow).unwrap(),
             pins: Pins::none(),
         };

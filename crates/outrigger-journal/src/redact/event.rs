@@ -54,7 +54,8 @@ impl Redactor {
             | Event::ServerFailed { .. }
             | Event::ServerEnded { .. }
             | Event::ServerWarned { .. }
-            | Event::ToolSetAside { .. } => {
+            | Event::ToolSetAside { .. }
+            | Event::QuestionEnded { .. } => {
                 self.server_event(event);
             }
             Event::CallProposed { .. }
@@ -95,6 +96,18 @@ impl Redactor {
                 tool,
                 reason,
             } => self.texts([server, tool, reason]),
+            Event::QuestionEnded {
+                server,
+                tool,
+                method,
+                question,
+                reason,
+                answer: _,
+                by: _,
+            } => {
+                self.texts([server, method, question]);
+                self.texts([tool, reason].into_iter().flatten());
+            }
             _ => {}
         }
     }

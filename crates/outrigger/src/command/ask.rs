@@ -15,9 +15,10 @@ use crate::answer;
 use crate::cli::{AskArgs, Common};
 use crate::display::{Display, Show};
 use crate::error::{CommandError, Exit};
+use crate::sampler::RunModel;
 use crate::screen::{Label, Screen};
-use crate::session::{self, Opening, Record, Session};
-use crate::{approver, models, surroundings};
+use crate::session::{self, Opening, Person, Record, Session};
+use crate::{models, surroundings};
 
 pub(crate) async fn run(
     common: &Common,
@@ -49,9 +50,11 @@ async fn ask(
     let session = Session::open(Opening {
         common,
         config: &config,
+        screen,
         record: Record::Journal(started),
         observers: vec![display.clone()],
-        approver: approver::approver(session::grants(common)?, screen),
+        person: Person::at(common, screen)?,
+        sampler: Some(Arc::new(RunModel(Arc::clone(&model)))),
         allow: &args.allow,
     })
     .await?;

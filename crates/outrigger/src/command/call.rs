@@ -13,12 +13,11 @@ use outrigger_journal::{Event, RunStatus, Tokens};
 use serde_json::{Map, Value, json};
 use tokio_util::sync::CancellationToken;
 
-use crate::approver;
 use crate::cli::{CallArgs, Common};
 use crate::display::{Display, Show};
 use crate::error::{CommandError, Exit};
 use crate::screen::Screen;
-use crate::session::{self, Opening, Record, Session};
+use crate::session::{self, Opening, Person, Record, Session};
 
 pub(crate) async fn run(
     common: &Common,
@@ -41,9 +40,11 @@ async fn call(
     let session = Session::open(Opening {
         common,
         config: &config,
+        screen,
         record: Record::Journal(started),
         observers: vec![Arc::new(Display::new(screen, Show::Servers))],
-        approver: approver::approver(session::grants(common)?, screen),
+        person: Person::at(common, screen)?,
+        sampler: None,
         allow: &args.allow,
     })
     .await?;

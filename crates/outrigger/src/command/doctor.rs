@@ -42,7 +42,7 @@ async fn doctor(
 ) -> Result<ExitCode, CommandError> {
     // Broken files are what a doctor is for: they are told below, and the rest is still looked at.
     let config = session::trusted(common, screen)?;
-    let session = Session::look(common, &config).await?;
+    let session = Session::look(common, &config, screen).await?;
     let patience = Duration::from_secs(120);
     let session = session.settled(patience, cancel, screen).await?;
     let (servers, counts) = (session.host.servers(), Counts::of(&session.host));

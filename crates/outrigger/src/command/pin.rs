@@ -45,7 +45,7 @@ async fn pin(
         locked: false,
         ..common.clone()
     };
-    let session = Session::look(common, &config).await?;
+    let session = Session::look(common, &config, screen).await?;
     let session = session.settled(PATIENCE, cancel, screen).await?;
     let done = review(&session, args, screen);
     session.close(None, screen).await?;

@@ -33,7 +33,7 @@ async fn tools(
     if let Some(server) = &args.server {
         session::only(&mut config, server)?;
     }
-    let session = Session::look(common, &config).await?;
+    let session = Session::look(common, &config, screen).await?;
     let session = session.settled(session::PATIENCE, cancel, screen).await?;
     let servers = session.host.servers();
     let printed = if args.json {

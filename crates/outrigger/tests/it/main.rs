@@ -10,12 +10,14 @@
     reason = "tests start programs, and may fail"
 )]
 
+mod asking;
 mod bad_calls;
 mod bad_config;
 mod bad_journal;
 mod bad_models;
 mod bad_servers;
 mod eras;
+mod inspect;
 mod interrupt;
 mod layers;
 mod limits;
@@ -33,3 +35,4 @@ mod secrets;
 mod servers;
 mod terminal;
 mod trust;
+mod wire;

@@ -26,6 +26,11 @@ pub(crate) fn lab() -> (Place, Log) {
 }
 
 impl Log {
+    /// A log that a fixture writes.
+    pub(crate) fn at(file: PathBuf) -> Self {
+        Self(file)
+    }
+
     /// What the server heard, in order.
     pub(crate) fn heard(&self) -> Vec<Value> {
         let text = fs::read_to_string(&self.0).unwrap_or_default();

@@ -12,11 +12,11 @@ use tokio::sync::{mpsc, watch};
 
 use super::answer::Facts;
 use super::client::{BadHttpSpec, Clients, deepest};
-use super::exchange::{EPILOGUE, message_of, whole};
-use super::wire::{Load, Wire};
+use super::exchange::{EPILOGUE, message_of};
+use super::wire::{Load, Wire, exchange_of};
 use crate::connection::CloseReport;
 use crate::frame::{SseItem, SseReader};
-use crate::link::{Agreed, Inbox, Link, LinkEvent, Outgoing, Purpose, Tasks};
+use crate::link::{Agreed, Ends, Link, LinkEvent, Outgoing, Purpose, Tasks};
 use crate::oauth::Authorizer;
 use crate::rpc::Failure;
 use crate::{HttpSpec, Limits};
@@ -35,9 +35,14 @@ impl Events {
         spec: &HttpSpec,
         means: (&Clients, Option<Arc<Authorizer>>),
         (limits, patience): (&Limits, Duration),
-        (queue, inbox): (mpsc::Receiver<Outgoing>, Arc<dyn Inbox>),
+        ends: Ends,
     ) -> Result<Self, BadHttpSpec> {
-        let wire = Arc::new(Wire::new(spec, means, limits.into(), inbox)?);
+        let Ends {
+            queue,
+            inbox,
+            watch: watcher,
+        } = ends;
+        let wire = Arc::new(Wire::new(spec, means, limits.into(), (inbox, watcher))?);
         let tasks = Tasks::default();
         let (ready, becomes_ready) = watch::channel(None);
         tasks.spawn(listen(wire.clone(), ready, patience));
@@ -52,6 +57,7 @@ async fn listen(wire: Arc<Wire>, ready: watch::Sender<Ready>, patience: Duration
         Ok(Ok((answer, reader))) => {
             ready.send_replace(Some(Ok(())));
             let why = read(&wire, answer, reader).await;
+            wire.watch.note(&why);
             return wire.inbox.receive(LinkEvent::Ended(why));
         }
         Ok(Err(failure)) => failure,
@@ -67,15 +73,18 @@ async fn open(wire: &Wire) -> Result<(Response, SseReader), Failure> {
     let mut answer = wire.send(Method::GET, wire.get_headers(), None).await?;
     let facts = Facts::of(&answer, false);
     if !facts.is_event_stream() {
-        let body = whole(answer, wire.limits.bytes).await.unwrap_or_default();
+        let body = wire.whole(answer, wire.limits.bytes).await;
+        let body = body.unwrap_or_default();
         return Err(facts.no_stream(&body));
     }
+    let of = exchange_of(&answer);
     let mut reader = SseReader::new(wire.limits);
     loop {
         while let Some(item) = reader.next() {
             if let SseItem::Event(event) = item
                 && event.kind == "endpoint"
             {
+                wire.watch.carried(of, Some(&event.kind), &event.data);
                 let place = String::from_utf8_lossy(&event.data).trim().to_owned();
                 return wire.move_to(&place).map(|()| (answer, reader));
             }
@@ -90,15 +99,17 @@ async fn open(wire: &Wire) -> Result<(Response, SseReader), Failure> {
 
 /// Hands on what comes until the stream ends, and says how it did.
 async fn read(wire: &Wire, mut answer: Response, mut reader: SseReader) -> String {
+    let exchange = exchange_of(&answer);
     loop {
         while let Some(item) = reader.next() {
             match item {
                 SseItem::Event(event) => {
-                    if let Some(message) = message_of(event, wire, None) {
+                    if let Some(message) = message_of(event, wire, (None, exchange)) {
                         wire.inbox.receive(message);
                     }
                 }
                 SseItem::Unusable(what) => {
+                    wire.watch.carried_unusable(exchange, &what);
                     wire.inbox.receive(LinkEvent::Unusable { what, of: None });
                 }
             }
@@ -171,10 +182,11 @@ async fn post(
     };
     let facts = Facts::of(&answer, false);
     if answer.status().is_success() {
-        let _ = tokio::time::timeout(EPILOGUE, whole(answer, wire.limits.bytes)).await;
+        let _ = tokio::time::timeout(EPILOGUE, wire.whole(answer, wire.limits.bytes)).await;
         return None;
     }
-    let text = whole(answer, wire.limits.bytes).await.unwrap_or_default();
+    let text = wire.whole(answer, wire.limits.bytes).await;
+    let text = text.unwrap_or_default();
     facts.judge(&text).or_else(|| {
         let of = if let Purpose::Request(head) = purpose {
             Some(head.id)

@@ -7,18 +7,19 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use bytes::{Bytes, BytesMut};
+use bytes::Bytes;
 use reqwest::header::{HeaderMap, HeaderName, HeaderValue};
 use reqwest::{Method, Response};
 
 use super::answer;
 use super::client::deepest;
 use super::mirror;
-use super::wire::{LAST_EVENT, Load, SESSION, Wire};
+use super::wire::{Cut, LAST_EVENT, Load, SESSION, Wire, exchange_of};
 use crate::CallError;
 use crate::frame::{SseEvent, SseItem, SseReader, Unusable, check};
 use crate::link::{Head, LinkEvent, Outgoing, Purpose, Ticket};
 use crate::rpc::Failure;
+use crate::tap::Exchange as Exchanged;
 
 /// After the answer a stream is read on for this long, for notifications that follow it and so that
 /// the connection can be used again.
@@ -73,7 +74,7 @@ async fn post_aside(wire: &Wire, method: Option<&'static str>, body: &Bytes, tic
     {
         Ok(answer) if answer.status().is_success() => {
             // Read to its end, so that the connection can be used again.
-            let _ = tokio::time::timeout(EPILOGUE, whole(answer, 4096)).await;
+            let _ = tokio::time::timeout(EPILOGUE, wire.whole(answer, 4096)).await;
         }
         Ok(answer) => {
             let what = method.unwrap_or("an answer of ours");
@@ -130,7 +131,7 @@ impl Exchange<'_> {
         if facts.is_event_stream() {
             return self.follow(answer).await;
         }
-        match whole(answer, self.wire.limits.bytes).await {
+        match self.wire.whole(answer, self.wire.limits.bytes).await {
             Ok(text) => match facts.judge(&text) {
                 Some(failure) => failure,
                 None => self.deliver(text),
@@ -233,6 +234,7 @@ impl Exchange<'_> {
     }
 
     async fn read(&self, mut answer: Response, position: &mut Position) -> Stream {
+        let exchange = exchange_of(&answer);
         let mut reader = SseReader::new(self.wire.limits);
         let mut answered = false;
         loop {
@@ -251,22 +253,25 @@ impl Exchange<'_> {
                 Err(error) => return Stream::Broke(deepest(&error.without_url())),
             }
             while let Some(item) = reader.next() {
-                self.item(item, position);
+                self.item(item, position, exchange);
             }
             answered = answered || !self.wire.inbox.wants(self.head.id);
         }
     }
 
-    fn item(&self, item: SseItem, position: &mut Position) {
+    fn item(&self, item: SseItem, position: &mut Position, exchange: Exchanged) {
         let of = Some(self.head.id);
         match item {
             SseItem::Event(event) => {
                 position.note(&event);
-                if let Some(event) = message_of(event, self.wire, of) {
+                if let Some(event) = message_of(event, self.wire, (of, exchange)) {
                     self.wire.inbox.receive(event);
                 }
             }
-            SseItem::Unusable(what) => self.wire.inbox.receive(LinkEvent::Unusable { what, of }),
+            SseItem::Unusable(what) => {
+                self.wire.watch.carried_unusable(exchange, &what);
+                self.wire.inbox.receive(LinkEvent::Unusable { what, of });
+            }
         }
     }
 }
@@ -284,10 +289,15 @@ impl Position {
 
 /// The message that an event carries. Events of other kinds than `message` are keep-alives and the
 /// like, unless what they carry is JSON-RPC.
-pub(super) fn message_of(event: SseEvent, wire: &Wire, of: Option<u64>) -> Option<LinkEvent> {
+pub(super) fn message_of(
+    event: SseEvent,
+    wire: &Wire,
+    (of, exchange): (Option<u64>, Exchanged),
+) -> Option<LinkEvent> {
     if event.data.trim_ascii().is_empty() {
         return None;
     }
+    wire.watch.carried(exchange, Some(&event.kind), &event.data);
     let usual = event.kind.is_empty() || event.kind == "message";
     if !usual && memchr::memmem::find(&event.data, b"\"jsonrpc\"").is_none() {
         let words = crate::text::excerpt(&event.data, 200);
@@ -313,30 +323,4 @@ pub(super) fn strip(text: &[u8]) -> &[u8] {
         .strip_prefix(b"\xef\xbb\xbf")
         .unwrap_or(text)
         .trim_ascii()
-}
-
-/// Why a body did not arrive whole.
-pub(super) enum Cut {
-    TooLarge(Bytes),
-    Broke(String),
-}
-
-pub(super) async fn whole(mut answer: Response, limit: usize) -> Result<Bytes, Cut> {
-    let broke = |error: reqwest::Error| Cut::Broke(deepest(&error.without_url()));
-    let Some(first) = answer.chunk().await.map_err(broke)? else {
-        return Ok(Bytes::new());
-    };
-    let mut rest: Option<BytesMut> = None;
-    while let Some(chunk) = answer.chunk().await.map_err(broke)? {
-        let all = rest.get_or_insert_with(|| BytesMut::from(&first[..]));
-        all.extend_from_slice(&chunk);
-        if all.len() > limit {
-            return Err(Cut::TooLarge(rest.unwrap_or_default().freeze()));
-        }
-    }
-    match rest {
-        Some(all) => Ok(all.freeze()),
-        None if first.len() > limit => Err(Cut::TooLarge(first)),
-        None => Ok(first),
-    }
 }

@@ -11,7 +11,7 @@ use reqwest::header::HeaderValue;
 
 use super::answer::Facts;
 use super::exchange::message_of;
-use super::wire::{LAST_EVENT, Wire};
+use super::wire::{LAST_EVENT, Wire, exchange_of};
 use crate::frame::{SseItem, SseReader};
 use crate::link::LinkEvent;
 
@@ -58,6 +58,7 @@ async fn once(wire: &Wire, last_event: &mut Option<String>) -> Heard {
     if !Facts::of(&answer, false).is_event_stream() {
         return Heard::NotOffered;
     }
+    let exchange = exchange_of(&answer);
     let mut reader = SseReader::new(wire.limits);
     let mut heard = Heard::Nothing;
     while let Ok(Some(chunk)) = answer.chunk().await {
@@ -68,12 +69,13 @@ async fn once(wire: &Wire, last_event: &mut Option<String>) -> Heard {
                     if event.id.is_some() {
                         last_event.clone_from(&event.id);
                     }
-                    if let Some(message) = message_of(event, wire, None) {
+                    if let Some(message) = message_of(event, wire, (None, exchange)) {
                         heard = Heard::Messages;
                         wire.inbox.receive(message);
                     }
                 }
                 SseItem::Unusable(what) => {
+                    wire.watch.carried_unusable(exchange, &what);
                     wire.inbox.receive(LinkEvent::Unusable { what, of: None });
                 }
             }

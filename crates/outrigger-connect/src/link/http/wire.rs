@@ -6,7 +6,7 @@
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use bytes::Bytes;
+use bytes::{Bytes, BytesMut};
 use reqwest::header::{
     ACCEPT, AUTHORIZATION, CONTENT_TYPE, HeaderMap, HeaderName, HeaderValue, LOCATION,
 };
@@ -17,12 +17,13 @@ use super::answer::Hint;
 use super::body::TicketBody;
 use super::client::{BadHttpSpec, Clients, deepest, headers};
 use crate::connection::Era;
-use crate::frame::FrameLimits;
+use crate::frame::{FrameLimits, Unusable};
 use crate::link::{Agreed, Inbox, Ticket};
 use crate::oauth::{Authorizer, Bearer, OAuthError};
 use crate::rpc::{Failure, HttpAnswer};
+use crate::tap::{Exchange, Watch};
 use crate::text::{excerpt, place};
-use crate::{HttpSpec, handshake};
+use crate::{CallError, HttpSpec, handshake};
 
 pub(super) const SESSION: HeaderName = HeaderName::from_static("mcp-session-id");
 pub(super) const VERSION: HeaderName = HeaderName::from_static("mcp-protocol-version");
@@ -40,6 +41,7 @@ pub(super) struct Wire {
     state: Mutex<State>,
     pub(super) limits: FrameLimits,
     pub(super) inbox: Arc<dyn Inbox>,
+    pub(super) watch: Watch,
 }
 
 struct State {
@@ -60,7 +62,7 @@ impl Wire {
         spec: &HttpSpec,
         (clients, authorizer): (&Clients, Option<Arc<Authorizer>>),
         limits: FrameLimits,
-        inbox: Arc<dyn Inbox>,
+        (inbox, watch): (Arc<dyn Inbox>, Watch),
     ) -> Result<Self, BadHttpSpec> {
         let state = State {
             endpoint: spec.url.clone(),
@@ -74,6 +76,7 @@ impl Wire {
             state: Mutex::new(state),
             limits,
             inbox,
+            watch,
         })
     }
 
@@ -201,10 +204,20 @@ impl Wire {
                     request.body((*body).clone())
                 };
             }
-            let answer = request.send().await.map_err(|error| {
+            let body = load.map(|load| load.body.as_ref());
+            let number = self
+                .watch
+                .request((method.as_str(), url.as_str()), headers, body);
+            let mut answer = request.send().await.map_err(|error| {
                 let ticket = load.map(|load| load.ticket);
-                failed(error, &url, ticket.is_none_or(|ticket| ticket.withdraw()))
+                let failure = failed(error, &url, ticket.is_none_or(|ticket| ticket.withdraw()));
+                self.watch
+                    .unanswered(number, &CallError::from(failure.clone()).to_string());
+                failure
             })?;
+            let (status, said) = (answer.status().as_u16(), answer.headers());
+            let exchange = self.watch.answer(number, status, said);
+            answer.extensions_mut().insert(exchange);
             match self.redirect(&answer, &url)? {
                 None => return Ok(answer),
                 Some(next) => url = next,
@@ -282,6 +295,25 @@ impl Wire {
         }
     }
 
+    /// The whole body of an answer.
+    pub(super) async fn whole(&self, answer: Response, limit: usize) -> Result<Bytes, Cut> {
+        let exchange = exchange_of(&answer);
+        let read = whole(answer, limit).await;
+        match &read {
+            Ok(body) if body.is_empty() => {}
+            Ok(body) => self.watch.carried(exchange, None, body),
+            Err(Cut::TooLarge(head)) => {
+                let reason = format!("cut at {limit} bytes");
+                self.watch
+                    .carried_unusable(exchange, &Unusable::of(head, reason));
+            }
+            Err(Cut::Broke(why)) => self
+                .watch
+                .carried_unusable(exchange, &Unusable::of(&[], why.clone())),
+        }
+        read
+    }
+
     /// Tells the server that the session is over, if there is one.
     pub(super) async fn say_goodbye(&self) {
         if self.state().session.is_some() {
@@ -292,6 +324,37 @@ impl Wire {
     /// The header that names the version before one was agreed on.
     pub(super) fn probing(headers: &mut HeaderMap) {
         headers.insert(VERSION, HeaderValue::from_static(handshake::MODERN));
+    }
+}
+
+/// Which exchange an answer belongs to, for who watches.
+pub(super) fn exchange_of(answer: &Response) -> Exchange {
+    answer.extensions().get().copied().unwrap_or_default()
+}
+
+/// Why a body did not arrive whole.
+pub(super) enum Cut {
+    TooLarge(Bytes),
+    Broke(String),
+}
+
+async fn whole(mut answer: Response, limit: usize) -> Result<Bytes, Cut> {
+    let broke = |error: reqwest::Error| Cut::Broke(deepest(&error.without_url()));
+    let Some(first) = answer.chunk().await.map_err(broke)? else {
+        return Ok(Bytes::new());
+    };
+    let mut rest: Option<BytesMut> = None;
+    while let Some(chunk) = answer.chunk().await.map_err(broke)? {
+        let all = rest.get_or_insert_with(|| BytesMut::from(&first[..]));
+        all.extend_from_slice(&chunk);
+        if all.len() > limit {
+            return Err(Cut::TooLarge(rest.unwrap_or_default().freeze()));
+        }
+    }
+    match rest {
+        Some(all) => Ok(all.freeze()),
+        None if first.len() > limit => Err(Cut::TooLarge(first)),
+        None => Ok(first),
     }
 }
 

@@ -8,6 +8,7 @@ use crate::config::defaults::ServerDefaults;
 use crate::config::node::{Entry, Node};
 use crate::config::report::Report;
 use crate::config::value;
+use crate::questions::Answers;
 
 /// What was read of them.
 #[derive(Default)]
@@ -22,6 +23,7 @@ pub(crate) struct Options {
     pub(crate) limits: Limits,
     pub(crate) allowed_tools: Option<Vec<String>>,
     pub(crate) disabled_tools: Vec<String>,
+    pub(crate) answers: Answers,
 }
 
 impl Options {
@@ -69,6 +71,7 @@ impl Options {
             "limits" => bounds::limits(report, path, node, &mut self.limits),
             "allowed_tools" => self.allowed_tools = globs(report, path, node),
             "disabled_tools" => self.disabled_tools = globs(report, path, node).unwrap_or_default(),
+            "answers" => self.answers = answers(report, path, node).unwrap_or_default(),
             _ => return false,
         }
         true
@@ -98,6 +101,31 @@ fn versions(report: &mut Report<'_>, path: &str, node: &Node) -> Option<Vec<Stri
         versions.push(version);
     }
     Some(versions)
+}
+
+/// Which questions of the server are answered; an empty list: none.
+fn answers(report: &mut Report<'_>, path: &str, node: &Node) -> Option<Answers> {
+    let mut answers = Answers {
+        elicitation: false,
+        sampling: false,
+        roots: false,
+    };
+    for (item, text) in value::list(report, path, node)? {
+        let slot = match text.as_str() {
+            "elicitation" => &mut answers.elicitation,
+            "sampling" => &mut answers.sampling,
+            "roots" => &mut answers.roots,
+            _ => {
+                let message = format!("`{path}` has `{text}`, which no server can ask for here");
+                report
+                    .error(item.at, path, message)
+                    .hint("it takes `elicitation`, `sampling` and `roots`");
+                continue;
+            }
+        };
+        *slot = true;
+    }
+    Some(answers)
 }
 
 fn globs(report: &mut Report<'_>, path: &str, node: &Node) -> Option<Vec<String>> {

@@ -47,6 +47,7 @@ const KEYS: &[&str] = &[
     "limits",
     "allowed_tools",
     "disabled_tools",
+    "answers",
 ];
 
 /// What other hosts call our keys.
@@ -140,6 +141,7 @@ impl Lowering<'_> {
             description: rest.description,
             allowed_tools: rest.allowed_tools,
             disabled_tools: rest.disabled_tools,
+            answers: rest.answers,
             written: self.take_written(),
         })))
     }

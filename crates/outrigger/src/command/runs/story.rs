@@ -40,6 +40,30 @@ fn of_server(event: &Event) -> Option<String> {
         } => {
             format!("server {server}: tool `{tool}` set aside: {reason}")
         }
+        Event::QuestionEnded {
+            server,
+            tool,
+            method,
+            question,
+            answer,
+            by,
+            reason,
+        } => {
+            let during = tool
+                .as_deref()
+                .map(|tool| format!(" during `{tool}`"))
+                .unwrap_or_default();
+            format!(
+                "server {server}: asked{during} (`{method}`): {question}: {}{}{}",
+                answer.as_str(),
+                match by {
+                    DecidedBy::Person => " by a person",
+                    DecidedBy::Policy => " by configuration",
+                    DecidedBy::Nobody => "",
+                },
+                because(reason.as_deref())
+            )
+        }
         _ => return None,
     })
 }
