@@ -22,6 +22,7 @@ mod login;
 mod model;
 mod pins;
 mod place;
+mod policy;
 mod providers;
 mod real;
 mod refusal;
