@@ -87,6 +87,8 @@ pub struct ServerCatalog {
     pub held: Vec<HeldTool>,
     /// Raw names of tools that nobody has approved yet, and that may be used all the same.
     pub unpinned: Vec<String>,
+    /// Usable tools that configuration does not let through (`allowed_tools`, `disabled_tools`).
+    pub withheld: Vec<Arc<CatalogTool>>,
     /// Why the listing is not whole.
     pub problems: Vec<String>,
     /// How many announcements of changes had come when it was asked for.

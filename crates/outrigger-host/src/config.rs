@@ -7,6 +7,7 @@
 //!
 //! Leaves out: deciding about calls (policy), asking whether a project is trusted, building models.
 
+mod cases;
 mod defaults;
 mod discover;
 mod environment;
@@ -36,14 +37,16 @@ use std::sync::Arc;
 use indexmap::IndexMap;
 use outrigger_connect::ServerName;
 
+pub use cases::{PolicyCase, policy_cases};
 pub use defaults::ServerDefaults;
-pub use load::load;
+pub use load::{load, load_instead};
 pub use model::{ModelSettings, ProviderEntry, ProviderSettings, ProviderState};
 pub use origin::{Layer, Origin, Setting};
 pub use parse::Format;
-pub use policy::{Decision, PolicyRule, PolicyTable};
+pub use policy::{Decision, Mode, ModeRefused, PolicyRule, PolicyTable, ToolMatch};
 pub use problem::{ConfigProblem, Excerpt, Severity};
 pub use project::{Brought, Project, ProjectStanding, Trust};
+pub(crate) use report::nearest;
 pub use run::{BuiltinSettings, RunLimits};
 pub use server::{EntryState, ServerEntry, ServerSettings, Shadowed};
 pub use surroundings::Surroundings;

@@ -29,7 +29,7 @@ use crate::host::server::{Launch, Member, Plan};
 use crate::outcome::{CallOutcome, Rejection};
 use crate::pins::{Pins, ServerIdentity};
 use crate::pipeline::Sessions;
-use crate::policy::Policy;
+use crate::policy::{Origins, Policy};
 use crate::questions::{Clerk, Questions};
 use crate::toolset::{MissingServer, Toolset};
 use crate::words::Checks;
@@ -80,6 +80,8 @@ struct Shared {
     sessions: Sessions,
     person: Arc<Person>,
     calls: AtomicU32,
+    /// Servers whose words have been shown in this run.
+    origins: RwLock<Origins>,
     servers: BTreeMap<ServerName, Member>,
     catalog: Arc<RwLock<Catalog>>,
     pins: Arc<Pins>,
@@ -133,6 +135,7 @@ impl Host {
             sessions: Sessions::default(),
             person,
             calls: AtomicU32::new(0),
+            origins: RwLock::default(),
             servers,
             catalog,
             pins,
@@ -189,8 +192,10 @@ impl Host {
     /// The tools that may be used now, frozen.
     pub fn toolset(&self) -> Arc<Toolset> {
         let catalog = self.catalog();
-        let allowed =
-            |tool: &&Arc<CatalogTool>| self.shared.policy.decide(tool).decision != Decision::Deny;
+        let allowed = |tool: &&Arc<CatalogTool>| {
+            let outlook = self.shared.policy.outlook(&***tool);
+            outlook.verdict.decision != Decision::Deny
+        };
         let tools = catalog.tools().filter(allowed).cloned().collect();
         let missing = self.shared.servers.iter().filter_map(|(name, member)| {
             let reason = member.state.borrow().why_missing()?;
@@ -215,6 +220,19 @@ impl Host {
     /// The rules in force.
     pub fn policy(&self) -> &Policy {
         &self.shared.policy
+    }
+
+    /// Where the data that was shown in this run so far came from.
+    pub fn origins(&self) -> Origins {
+        let origins = self.shared.origins.read();
+        origins.unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
+    /// Words of this server are about to be shown.
+    pub(crate) fn came_from(&self, server: &str) {
+        let origins = self.shared.origins.write();
+        let mut origins = origins.unwrap_or_else(PoisonError::into_inner);
+        origins.add_server(server);
     }
 
     /// Ends all connections, side by side, each within its own bound.

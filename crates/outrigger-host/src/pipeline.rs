@@ -22,6 +22,7 @@ pub(crate) use authorize::Sessions;
 use self::late::LateAnswers;
 use crate::host::Host;
 use crate::outcome::{CallOutcome, Rejection};
+use crate::policy::Principal;
 use crate::toolset::Toolset;
 use crate::words::{self, Words};
 
@@ -43,6 +44,8 @@ pub struct CallContext {
     pub cancel: CancellationToken,
     /// Instead of the server's own deadline.
     pub deadline: Option<Duration>,
+    /// Who wants it, for rules that ask.
+    pub principal: Principal,
     /// Hears the server's progress.
     pub on_progress: Option<Arc<dyn Fn(Progress) + Send + Sync>>,
 }
@@ -118,12 +121,21 @@ impl Host {
             Err(rejection) => return CallOutcome::Rejected(rejection),
         };
         line.prepared(&prepared);
-        let permit = match self.authorize(prepared, &context.cancel, line).await {
+        let permit = match self.authorize(prepared, &context, line).await {
             Ok(permit) => permit,
             Err(rejection) => return CallOutcome::Rejected(rejection),
         };
-        self.dispatch(permit, context, line).await
+        let outcome = self.dispatch(permit, context, line).await;
+        if let (Some(server), true) = (&line.server, shows_a_server(&outcome)) {
+            self.came_from(server);
+        }
+        outcome
     }
+}
+
+/// Whether what is told of it can hold words of the server.
+fn shows_a_server(outcome: &CallOutcome) -> bool {
+    !matches!(outcome, CallOutcome::Rejected(_))
 }
 
 /// The call's line in the ledger. Dropped without [`LedgerLine::close`] (the caller stopped

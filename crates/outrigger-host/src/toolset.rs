@@ -72,26 +72,30 @@ impl Toolset {
 
     /// Up to three names nearest to one that does not exist.
     pub fn nearest(&self, name: &str) -> Vec<&str> {
-        let wanted = bare(name);
-        let mut scored: Vec<_> = self
-            .tools
-            .iter()
-            .map(|tool| {
-                let whole = strsim::jaro_winkler(name, tool.name.as_str());
-                let part = strsim::jaro_winkler(wanted, bare(tool.name.as_str()));
-                // All tools of a server begin alike; that alone makes no two of them near.
-                let score = if wanted == name {
-                    whole.max(part)
-                } else {
-                    part
-                };
-                (score, whole, tool.name.as_str())
-            })
-            .filter(|(score, ..)| *score > 0.75)
-            .collect();
-        scored.sort_by(|a, b| b.0.total_cmp(&a.0).then(b.1.total_cmp(&a.1)));
-        scored.into_iter().take(3).map(|(.., name)| name).collect()
+        nearest(self.tools.iter().map(|tool| tool.name.as_str()), name)
     }
+}
+
+/// Up to three of these model-facing names nearest to one that is not among them.
+pub fn nearest<'n>(names: impl IntoIterator<Item = &'n str>, name: &str) -> Vec<&'n str> {
+    let wanted = bare(name);
+    let mut scored: Vec<_> = names
+        .into_iter()
+        .map(|known| {
+            let whole = strsim::jaro_winkler(name, known);
+            let part = strsim::jaro_winkler(wanted, bare(known));
+            // All tools of a server begin alike; that alone makes no two of them near.
+            let score = if wanted == name {
+                whole.max(part)
+            } else {
+                part
+            };
+            (score, whole, known)
+        })
+        .filter(|(score, ..)| *score > 0.75)
+        .collect();
+    scored.sort_by(|a, b| b.0.total_cmp(&a.0).then(b.1.total_cmp(&a.1)));
+    scored.into_iter().take(3).map(|(.., name)| name).collect()
 }
 
 /// The tool's part of a model-facing name, or all of another.

@@ -67,7 +67,10 @@ pub fn for_person(outcome: &CallOutcome) -> String {
             let word = if result.is_error { "error: " } else { "" };
             format!("{word}{}", summary(result))
         }
-        CallOutcome::Rejected(Rejection::Denied { rule, .. }) => format!("denied by {rule}"),
+        CallOutcome::Rejected(Rejection::Denied { rule, reason }) => {
+            let because = reason.as_ref().map(|reason| format!(": {reason}"));
+            format!("denied by {rule}{}", because.unwrap_or_default())
+        }
         CallOutcome::Rejected(Rejection::NobodyToAsk { rule }) => {
             format!("refused: {rule} asks, and nobody is there to answer")
         }

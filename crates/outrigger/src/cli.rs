@@ -5,6 +5,7 @@ use std::process::ExitCode;
 
 use clap::{Args, Parser, Subcommand, ValueEnum};
 use clap_complete::Shell;
+use outrigger_host::config::Mode;
 
 use crate::error::Exit;
 
@@ -84,6 +85,27 @@ pub(crate) enum Color {
     Never,
 }
 
+/// How freely a run may act.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub(crate) enum RunMode {
+    /// Only tools that local configuration says only read
+    Plan,
+    /// The rules as they stand
+    Default,
+    /// What a rule allows runs also where another of no stronger layer asks
+    Auto,
+}
+
+impl From<RunMode> for Mode {
+    fn from(mode: RunMode) -> Self {
+        match mode {
+            RunMode::Plan => Self::Plan,
+            RunMode::Default => Self::Default,
+            RunMode::Auto => Self::Auto,
+        }
+    }
+}
+
 /// Everything the program can do.
 #[derive(Debug, Subcommand)]
 pub(crate) enum Command {
@@ -101,6 +123,10 @@ pub(crate) enum Command {
     Pin(PinArgs),
     /// Show what this folder's own configuration brings, and trust it or not
     Trust(TrustArgs),
+    /// Try out the policy: test it, ask why, replay a run
+    Policy(PolicyArgs),
+    /// Say how far a tool comes: discovered, set aside, let through, allowed, active
+    Why(WhyArgs),
     /// Sign in at a server that wants a token (OAuth 2.1)
     Login(LoginArgs),
     /// Forget the token of a server
@@ -131,6 +157,10 @@ pub(crate) struct AskArgs {
     /// Answer the questions of policy with yes for tools whose name matches (repeatable)
     #[arg(long, value_name = "GLOB")]
     pub(crate) allow: Vec<String>,
+    /// How freely to act: `plan` only reads, `auto` does not ask about what a rule allows; a deny
+    /// stays a deny [default: `policy.mode` of the configuration]
+    #[arg(long, value_name = "MODE")]
+    pub(crate) mode: Option<RunMode>,
     /// One JSON document with answer, calls, outcomes and usage
     #[arg(long)]
     pub(crate) json: bool,
@@ -166,6 +196,10 @@ pub(crate) struct CallArgs {
     /// Answer the questions of policy with yes for tools whose name matches (repeatable)
     #[arg(long, value_name = "GLOB")]
     pub(crate) allow: Vec<String>,
+    /// How freely to act: `plan` only reads, `auto` does not ask about what a rule allows; a deny
+    /// stays a deny [default: `policy.mode` of the configuration]
+    #[arg(long, value_name = "MODE")]
+    pub(crate) mode: Option<RunMode>,
     /// How long to wait for the answer, in seconds
     #[arg(long, value_name = "SECONDS")]
     pub(crate) timeout: Option<f64>,
@@ -257,6 +291,67 @@ pub(crate) enum TrustCommand {
         /// The folder [default: the workspace]
         folder: Option<PathBuf>,
     },
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct PolicyArgs {
+    #[command(subcommand)]
+    pub(crate) command: PolicyCommand,
+}
+
+#[derive(Debug, Subcommand)]
+pub(crate) enum PolicyCommand {
+    /// Compare a table of calls with what the policy decides about them; exit code 1 when one differs
+    Test {
+        /// The table: TOML, JSON or YAML
+        file: PathBuf,
+        /// As JSON
+        #[arg(long)]
+        json: bool,
+    },
+    /// Say which rules are about a tool or a call of it, and which one decides
+    Why(PolicyWhyArgs),
+    /// Decide again about the calls of a recorded run, by another policy
+    Replay {
+        /// The run's name, or the beginning or the last part of it
+        run: String,
+        /// A configuration file; its policy stands in the place of the user's and the project's
+        #[arg(long, value_name = "FILE")]
+        policy: PathBuf,
+        /// The mode to decide in [default: that of FILE]
+        #[arg(long, value_name = "MODE")]
+        mode: Option<RunMode>,
+        /// As JSON
+        #[arg(long)]
+        json: bool,
+    },
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct PolicyWhyArgs {
+    /// The tool, as the model sees it: `mcp__SERVER__TOOL`
+    pub(crate) tool: String,
+    /// Arguments of a call: KEY=VALUE pairs, or one JSON object; without any, all calls are meant
+    #[arg(value_name = "ARGS")]
+    pub(crate) arguments: Vec<String>,
+    /// The mode to decide in [default: `policy.mode` of the configuration]
+    #[arg(long, value_name = "MODE")]
+    pub(crate) mode: Option<RunMode>,
+    /// A server whose results were shown before (repeatable)
+    #[arg(long, value_name = "SERVER")]
+    pub(crate) origin: Vec<String>,
+    /// As JSON
+    #[arg(long)]
+    pub(crate) json: bool,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct WhyArgs {
+    /// The tool, as the model sees it or as its server calls it
+    pub(crate) tool: String,
+    /// As JSON
+    #[arg(long)]
+    pub(crate) json: bool,
 }
 
 #[derive(Debug, Args)]

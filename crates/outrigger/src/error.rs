@@ -46,6 +46,15 @@ impl CommandError {
         self
     }
 
+    /// Hints at names that may have been meant; where none is near, at what else to do.
+    pub(crate) fn did_you_mean(self, near: &[&str], otherwise: &str) -> Self {
+        if near.is_empty() {
+            return self.hint(otherwise);
+        }
+        let near: Vec<_> = near.iter().map(|name| format!("`{name}`")).collect();
+        self.hint(format!("did you mean {}?", near.join(" or ")))
+    }
+
     pub(crate) fn hints(mut self, hints: impl IntoIterator<Item = String>) -> Self {
         self.hints.extend(hints);
         self
@@ -72,6 +81,12 @@ impl From<outrigger_journal::JournalError> for CommandError {
 impl From<outrigger_host::policy::BadGlob> for CommandError {
     fn from(error: outrigger_host::policy::BadGlob) -> Self {
         Self::usage(error.to_string()).hint("for example `--allow 'mcp__files__*'`")
+    }
+}
+
+impl From<outrigger_host::config::ModeRefused> for CommandError {
+    fn from(error: outrigger_host::config::ModeRefused) -> Self {
+        Self::usage(error.to_string())
     }
 }
 

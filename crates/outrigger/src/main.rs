@@ -64,6 +64,8 @@ fn run(cli: Cli, screen: Screen) -> Result<ExitCode, CommandError> {
         Command::Tools(args) => runtime()?.block_on(command::tools::run(common, &args, screen)),
         Command::Call(args) => runtime()?.block_on(command::call::run(common, args, screen)),
         Command::Config(args) => command::config::run(common, &args, screen),
+        Command::Policy(args) => runtime()?.block_on(command::policy::run(common, args, screen)),
+        Command::Why(args) => runtime()?.block_on(command::why::run(common, &args, screen)),
         Command::Login(args) => runtime()?.block_on(command::login::run(common, &args, screen)),
         Command::Logout(args) => runtime()?.block_on(command::logout::run(common, &args, screen)),
         Command::Server(args) => runtime()?.block_on(command::server::run(common, &args)),

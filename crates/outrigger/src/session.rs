@@ -21,7 +21,7 @@ use tokio_util::sync::CancellationToken;
 use url::Url;
 
 use crate::builtin;
-use crate::cli::Common;
+use crate::cli::{Common, RunMode};
 use crate::eras::EraFolder;
 use crate::error::{CommandError, Exit};
 use crate::keyboard::Keyboard;
@@ -90,6 +90,19 @@ pub(crate) fn trusted(common: &Common, screen: Screen) -> Result<Config, Command
         }
     };
     Ok(outrigger_host::config::load(&around))
+}
+
+/// The same for a run in a mode that the command line may choose.
+pub(crate) fn configuration_in(
+    mode: Option<RunMode>,
+    common: &Common,
+    screen: Screen,
+) -> Result<Config, CommandError> {
+    let mut config = configuration(common, screen)?;
+    if let Some(mode) = mode {
+        config.policy.choose_mode(mode.into())?;
+    }
+    Ok(config)
 }
 
 /// Keeps one configured server, built-in or not; the others are not started.

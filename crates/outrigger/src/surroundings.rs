@@ -15,6 +15,9 @@ use crate::cli::Common;
 use crate::error::CommandError;
 use crate::trust::TrustStore;
 
+/// The folder of whoever looks after the machine.
+const MANAGED: &str = "/etc/outrigger";
+
 /// Where configuration may be, and the values it may use.
 pub(crate) fn of_configuration(common: &Common) -> Result<Surroundings, CommandError> {
     let here = current_folder()?;
@@ -29,6 +32,7 @@ pub(crate) fn of_configuration(common: &Common) -> Result<Surroundings, CommandE
         workspace,
         user_dir: xdg("XDG_CONFIG_HOME", ".config"),
         managed_dir: Some(managed()),
+        managed_file: managed_file(),
         home: home(),
         env: environment(),
         explicit: common.config.iter().map(|file| here.join(file)).collect(),
@@ -39,11 +43,17 @@ pub(crate) fn of_configuration(common: &Common) -> Result<Surroundings, CommandE
 /// The folder of whoever looks after the machine. The variable is for machines without it, so that
 /// nobody switches off what is there.
 fn managed() -> PathBuf {
-    let usual = PathBuf::from("/etc/outrigger");
+    let usual = PathBuf::from(MANAGED);
     match set("OUTRIGGER_MANAGED_DIR") {
         Some(named) if !usual.exists() => named.into(),
         _ => usual,
     }
+}
+
+/// One file in the place of that folder, under the same condition.
+fn managed_file() -> Option<PathBuf> {
+    let named = set("OUTRIGGER_MANAGED_CONFIG").map(PathBuf::from);
+    named.filter(|_| !Path::new(MANAGED).exists())
 }
 
 /// The folder that the run is bound to, absolute and existing.

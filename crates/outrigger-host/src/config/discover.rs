@@ -13,11 +13,23 @@ const OWN: &[&str] = &[
     "outrigger.toml",
 ];
 
-/// The files, in order. They need not exist, except those named by `--config`.
-pub(crate) fn files(around: &Surroundings) -> Vec<(Layer, PathBuf)> {
+/// A file to be looked for.
+pub(crate) struct Wanted {
+    pub(crate) layer: Layer,
+    pub(crate) path: PathBuf,
+    /// What names it, where something does; then it has to exist.
+    pub(crate) named_by: Option<&'static str>,
+}
+
+/// The files, in order. They need not exist, except those that are named.
+pub(crate) fn files(around: &Surroundings) -> Vec<Wanted> {
     let mut files = Vec::new();
     let mut add = |layer: Layer, folder: &Path, names: &[&str]| {
-        files.extend(names.iter().map(|name| (layer, folder.join(name))));
+        files.extend(names.iter().map(|name| Wanted {
+            layer,
+            path: folder.join(name),
+            named_by: None,
+        }));
     };
     if let Some(folder) = &around.user_dir {
         add(Layer::User, folder, &["mcp.json"]);
@@ -31,14 +43,39 @@ pub(crate) fn files(around: &Surroundings) -> Vec<(Layer, PathBuf)> {
         &[".mcp.json", "mcp.json"],
     );
     add(Layer::Project, &around.workspace.join(".outrigger"), OWN);
-    files.extend(
-        around
-            .explicit
-            .iter()
-            .map(|file| (Layer::Explicit, around.workspace.join(file))),
-    );
-    if let Some(folder) = &around.managed_dir {
-        files.extend(OWN.iter().map(|name| (Layer::Managed, folder.join(name))));
+    files.extend(around.explicit.iter().map(|file| explicit(around, file)));
+    files.extend(managed(around));
+    files
+}
+
+/// One file in the place of the user's and the project's; managed ones still stand.
+pub(crate) fn instead(around: &Surroundings, file: &Path) -> Vec<Wanted> {
+    let mut files = vec![explicit(around, file)];
+    files.extend(managed(around));
+    files
+}
+
+fn explicit(around: &Surroundings, file: &Path) -> Wanted {
+    Wanted {
+        layer: Layer::Explicit,
+        path: around.workspace.join(file),
+        named_by: Some("`--config`"),
     }
+}
+
+fn managed(around: &Surroundings) -> Vec<Wanted> {
+    let mut files = Vec::new();
+    if let Some(folder) = &around.managed_dir {
+        files.extend(OWN.iter().map(|name| Wanted {
+            layer: Layer::Managed,
+            path: folder.join(name),
+            named_by: None,
+        }));
+    }
+    files.extend(around.managed_file.iter().map(|file| Wanted {
+        layer: Layer::Managed,
+        path: file.clone(),
+        named_by: Some("`OUTRIGGER_MANAGED_CONFIG`"),
+    }));
     files
 }

@@ -1,19 +1,20 @@
 //! Reads all files, lowers them, and merges what they say. Nothing here fails as a whole: what is
 //! wrong becomes data in the result.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use indexmap::IndexMap;
 use outrigger_connect::ServerName;
 
 use super::defaults::ServerDefaults;
+use super::discover::Wanted;
 use super::lower::{self, Dialect, RawServer, Tables};
 use super::merge;
 use super::model::ModelSettings;
 use super::origin::{Layer, Origin};
 use super::parse::{self, Duplicate, Format, SyntaxError};
 use super::policy::{Decision, PolicyTable};
-use super::problem::{ConfigProblem, Severity};
+use super::problem::ConfigProblem;
 use super::project::{self, Brought, Project, ProjectStanding};
 use super::report::Report;
 use super::run::{BuiltinSettings, RunLimits};
@@ -25,16 +26,25 @@ use super::{Config, FileState, LoadedFile, discover, environment};
 
 /// Reads the configuration as it stands around a run.
 pub fn load(around: &Surroundings) -> Config {
+    load_files(around, discover::files(around))
+}
+
+/// Reads one file in the place of the user's and the project's. What managed files say still holds.
+pub fn load_instead(around: &Surroundings, file: &Path) -> Config {
+    load_files(around, discover::instead(around, file))
+}
+
+fn load_files(around: &Surroundings, wanted: Vec<Wanted>) -> Config {
     let mut files = Vec::new();
     let mut problems = Vec::new();
     let mut read = Vec::new();
-    let mut sources: Vec<_> = discover::files(around)
+    let mut sources: Vec<_> = wanted
         .into_iter()
-        .map(|(layer, path)| (layer, Source::read(layer, &path), path))
+        .map(|wanted| (Source::read(wanted.layer, &wanted.path), wanted))
         .collect();
     let project = project(around, &mut sources);
-    for (layer, source, path) in sources {
-        let (file, tables) = load_file(layer, &path, source, &mut problems);
+    for (source, wanted) in sources {
+        let (file, tables) = load_file(&wanted, source, &mut problems);
         files.push(file);
         read.extend(tables);
     }
@@ -80,21 +90,15 @@ pub fn load(around: &Surroundings) -> Config {
 type Read = (Source, Tables);
 
 /// A file as it was found.
-type Found = (
-    Layer,
-    Result<Option<Source>, Box<ConfigProblem>>,
-    std::path::PathBuf,
-);
+type Found = (Result<Option<Source>, Box<ConfigProblem>>, Wanted);
 
 /// Finds out whether the project is trusted. The layer of its files says so from here on; what is
 /// judged is the text that is used, since the file may change at any time.
 fn project(around: &Surroundings, sources: &mut [Found]) -> Option<Project> {
-    let of_project = sources
-        .iter()
-        .filter_map(|(layer, source, _)| match source {
-            Ok(Some(source)) if *layer == Layer::Project => Some(source),
-            _ => None,
-        });
+    let of_project = sources.iter().filter_map(|(source, wanted)| match source {
+        Ok(Some(source)) if wanted.layer == Layer::Project => Some(source),
+        _ => None,
+    });
     let of_project: Vec<&Source> = of_project.collect();
     let (digest, standing) = project::standing(&of_project, &around.trust)?;
     let files = of_project
@@ -102,9 +106,9 @@ fn project(around: &Surroundings, sources: &mut [Found]) -> Option<Project> {
         .map(|source| source.path.clone())
         .collect();
     if standing == ProjectStanding::Trusted {
-        for (layer, source, _) in sources.iter_mut() {
-            if *layer == Layer::Project {
-                *layer = Layer::TrustedProject;
+        for (source, wanted) in sources.iter_mut() {
+            if wanted.layer == Layer::Project {
+                wanted.layer = Layer::TrustedProject;
                 if let Ok(Some(source)) = source {
                     source.layer = Layer::TrustedProject;
                 }
@@ -144,9 +148,10 @@ fn brought(config: &mut Config) {
     });
     let rules = rules.map(|rule| Brought {
         kind: "rule",
-        name: rule.tool.clone(),
-        what: match rule.decision {
-            Decision::Allow => "may run without asking".to_owned(),
+        name: rule.tools.plain(),
+        what: match (rule.decision, &rule.when) {
+            (Decision::Allow, None) => "may run without asking".to_owned(),
+            (Decision::Allow, Some(when)) => format!("may run without asking when {when}"),
             _ => "counts as reading only".to_owned(),
         },
         origin: rule.origin.clone(),
@@ -155,11 +160,11 @@ fn brought(config: &mut Config) {
 }
 
 fn load_file(
-    layer: Layer,
-    path: &std::path::Path,
+    wanted: &Wanted,
     source: Result<Option<Source>, Box<ConfigProblem>>,
     problems: &mut Vec<ConfigProblem>,
 ) -> (LoadedFile, Option<Read>) {
+    let (layer, path) = (wanted.layer, wanted.path.as_path());
     let loaded = |format, state| LoadedFile {
         path: path.into(),
         layer,
@@ -170,8 +175,9 @@ fn load_file(
         Ok(Some(source)) => source,
         Ok(None) => {
             let file = loaded(Format::of(path, ""), FileState::Missing);
-            if layer == Layer::Explicit {
-                problems.push(missing(path));
+            if let Some(named_by) = wanted.named_by {
+                let message = format!("the file named by {named_by} does not exist");
+                problems.push(ConfigProblem::of_file(path, message));
             }
             return (file, None);
         }
@@ -232,19 +238,6 @@ fn twice(report: &mut Report<'_>, duplicate: &Duplicate, dialect: Dialect) {
         }
     };
     problem.hint("keep one of the two");
-}
-
-fn missing(path: &std::path::Path) -> ConfigProblem {
-    ConfigProblem {
-        severity: Severity::Error,
-        file: path.into(),
-        line: 0,
-        column: 0,
-        key: String::new(),
-        message: "the file named by `--config` does not exist".into(),
-        hints: Vec::new(),
-        excerpt: None,
-    }
 }
 
 /// Everything that is not a server.

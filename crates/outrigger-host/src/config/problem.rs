@@ -47,6 +47,20 @@ pub struct Excerpt {
 }
 
 impl ConfigProblem {
+    /// An error about a whole file.
+    pub(crate) fn of_file(file: &Path, message: String) -> Self {
+        Self {
+            severity: Severity::Error,
+            file: file.into(),
+            line: 0,
+            column: 0,
+            key: String::new(),
+            message,
+            hints: Vec::new(),
+            excerpt: None,
+        }
+    }
+
     /// Several lines for a person: message, place, the line itself with a caret, hints.
     pub fn render(&self) -> String {
         let word = match self.severity {

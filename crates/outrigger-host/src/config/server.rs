@@ -110,6 +110,13 @@ impl ServerSettings {
         deed.join(" ")
     }
 
+    /// Whether `disabled_tools` names a tool, by the server's own name for it.
+    pub fn disables(&self, raw_name: &str) -> bool {
+        let named =
+            |text: &String| crate::policy::glob(text).is_ok_and(|glob| glob.is_match(raw_name));
+        self.disabled_tools.iter().any(named)
+    }
+
     /// Where each key was written, under the name this program has for it. Keys of tables are
     /// joined with a dot (`env.TOKEN`).
     pub fn origins(&self) -> impl Iterator<Item = (String, &Origin)> {

@@ -30,18 +30,7 @@ impl Source {
     /// Reads a file; `None` when there is none.
     pub(crate) fn read(layer: Layer, path: &Path) -> Result<Option<Self>, Box<ConfigProblem>> {
         let path: Arc<Path> = path.into();
-        let whole = |message: String| {
-            Box::new(ConfigProblem {
-                severity: Severity::Error,
-                file: path.clone(),
-                line: 0,
-                column: 0,
-                key: String::new(),
-                message,
-                hints: Vec::new(),
-                excerpt: None,
-            })
-        };
+        let whole = |message| Box::new(ConfigProblem::of_file(&path, message));
         let bytes = match read_bounded(layer, &path) {
             Ok(bytes) => bytes,
             Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(None),

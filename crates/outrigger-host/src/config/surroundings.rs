@@ -16,6 +16,8 @@ pub struct Surroundings {
     pub user_dir: Option<PathBuf>,
     /// The folder of whoever looks after the machine (`/etc/outrigger`).
     pub managed_dir: Option<PathBuf>,
+    /// One file of whoever looks after the machine, which has to exist.
+    pub managed_file: Option<PathBuf>,
     /// The person's home folder.
     pub home: Option<PathBuf>,
     /// The environment.
@@ -33,6 +35,7 @@ impl fmt::Debug for Surroundings {
             .field("workspace", &self.workspace)
             .field("user_dir", &self.user_dir)
             .field("managed_dir", &self.managed_dir)
+            .field("managed_file", &self.managed_file)
             .field("home", &self.home)
             .field("env", &self.env.keys().collect::<Vec<_>>())
             .field("explicit", &self.explicit)

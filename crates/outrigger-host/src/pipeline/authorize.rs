@@ -5,10 +5,9 @@ use std::sync::Arc;
 
 use outrigger_journal::{DecidedBy, Event};
 use tokio::sync::Mutex;
-use tokio_util::sync::CancellationToken;
 
-use super::LedgerLine;
 use super::prepare::Prepared;
+use super::{CallContext, LedgerLine};
 use crate::approve::{Answer, Question};
 use crate::arguments::Arguments;
 use crate::catalog::CatalogTool;
@@ -17,8 +16,22 @@ use crate::digest::Digest;
 use crate::host::Host;
 use crate::name::ToolName;
 use crate::outcome::Rejection;
+use crate::policy::{Call, Subject};
 
 /// Leave to make one call. It cannot be made elsewhere, copied, or used twice.
+///
+/// ```compile_fail,E0451
+/// # use outrigger_host::Permit;
+/// fn forge(tool: std::sync::Arc<outrigger_host::catalog::CatalogTool>) -> Permit {
+///     Permit { tool, arguments: todo!() }
+/// }
+/// ```
+///
+/// ```compile_fail,E0599
+/// fn use_twice(permit: outrigger_host::Permit) -> (outrigger_host::Permit, outrigger_host::Permit) {
+///     (permit.clone(), permit)
+/// }
+/// ```
 #[derive(Debug)]
 pub struct Permit {
     tool: Arc<CatalogTool>,
@@ -36,20 +49,29 @@ impl Permit {
     }
 }
 
-/// What a person allowed until the program ends: a tool, as it was defined then. Held while a
-/// question is open, so that a yes for the session is known to the next question.
+/// What a person allowed until the program ends: a tool, as it was defined then, where the same rule
+/// asks; another rule may ask because of something that was not there then. Held while a question is
+/// open, so that a yes for the session is known to the next question.
 #[derive(Debug, Default)]
-pub(crate) struct Sessions(Mutex<HashSet<(ToolName, Digest)>>);
+pub(crate) struct Sessions(Mutex<HashSet<Yes>>);
+
+/// The tool, its definition, and the rule that asked.
+type Yes = (ToolName, Digest, String);
 
 impl Host {
     pub(super) async fn authorize(
         &self,
         prepared: Prepared,
-        cancel: &CancellationToken,
+        context: &CallContext,
         line: &LedgerLine,
     ) -> Result<Permit, Rejection> {
         let Prepared { tool, arguments } = prepared;
-        let verdict = self.policy().decide(&tool);
+        let verdict = self.policy().decide(&Call {
+            subject: Subject::from(&*tool),
+            arguments: arguments.raw.get(),
+            principal: context.principal,
+            origins: &self.origins(),
+        });
         let decided = |allowed, by, reason: Option<String>| {
             line.run.record(Event::CallDecided {
                 call: line.call,
@@ -73,7 +95,7 @@ impl Host {
             }
             Decision::Ask => {}
         }
-        let key = (tool.name.clone(), tool.digest);
+        let key = (tool.name.clone(), tool.digest, verdict.rule.clone());
         let server = self.identity(&tool.server);
         let question = Question {
             tool: &tool,
@@ -82,7 +104,7 @@ impl Host {
             rule: &verdict.rule,
         };
         let answer = tokio::select! {
-            () = cancel.cancelled() => return Err(Rejection::Cancelled),
+            () = context.cancel.cancelled() => return Err(Rejection::Cancelled),
             answer = self.ask(question, key) => answer,
         };
         match answer {
@@ -105,7 +127,7 @@ impl Host {
         }
     }
 
-    async fn ask(&self, question: Question<'_>, key: (ToolName, Digest)) -> Answer {
+    async fn ask(&self, question: Question<'_>, key: Yes) -> Answer {
         let mut sessions = self.sessions().0.lock().await;
         if sessions.contains(&key) {
             return Answer::Session;

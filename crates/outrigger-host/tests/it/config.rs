@@ -1,6 +1,7 @@
 //! Configuration, from files in temporary folders to what is meant.
 
 mod bounds;
+mod cases;
 mod expansion;
 mod files;
 mod layers;
@@ -38,6 +39,7 @@ impl Place {
             workspace: at("project"),
             user_dir: Some(at("user")),
             managed_dir: Some(at("managed")),
+            managed_file: None,
             home: Some(at("home")),
             env: BTreeMap::from([
                 ("PATH".into(), "/bin".into()),

@@ -36,7 +36,7 @@ async fn ask(
     cancel: &CancellationToken,
 ) -> Result<ExitCode, CommandError> {
     let question = question(args.question.clone())?;
-    let config = session::configuration(common, screen)?;
+    let config = session::configuration_in(args.mode, common, screen)?;
     // A mistyped glob is told before a model is loaded for it.
     Policy::new(&config.policy, &args.allow)?;
     let model = models::choose(args.model.as_deref(), &config, args.threads, screen).await?;

@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use outrigger_host::catalog::CatalogTool;
 use outrigger_host::outcome::{CallOutcome, Rejection, UnknownReason};
+use outrigger_host::policy::Principal;
 use outrigger_host::toolset::Toolset;
 use outrigger_host::words::Words;
 use outrigger_host::{CallContext, CallReport, ProposedCall};
@@ -34,7 +35,7 @@ async fn call(
     screen: Screen,
     cancel: &CancellationToken,
 ) -> Result<ExitCode, CommandError> {
-    let mut config = session::configuration(common, screen)?;
+    let mut config = session::configuration_in(args.mode, common, screen)?;
     session::only(&mut config, &args.server)?;
     let started = session::run_started(common, "call", None, None)?;
     let session = Session::open(Opening {
@@ -83,7 +84,7 @@ async fn make(
     let tool = find(session, &toolset, args)?;
     let arguments = match &args.args {
         Some(text) => text.clone(),
-        None => from_pairs(&args.pairs, tool)?.to_string(),
+        None => from_pairs(&args.pairs, &tool.input_schema)?.to_string(),
     };
     let deadline = args.timeout.map(|seconds| {
         Duration::try_from_secs_f64(seconds).map_err(|error| {
@@ -93,6 +94,7 @@ async fn make(
     let context = CallContext {
         cancel: cancel.clone(),
         deadline: deadline.transpose()?,
+        principal: Principal::Person,
         on_progress: None,
     };
     let proposed = ProposedCall {
@@ -146,7 +148,7 @@ fn find<'a>(
             return Err(CommandError::failed(error));
         }
         if let Some(tool) = catalog.tools.iter().find(|tool| tool.raw_name == wanted) {
-            let verdict = session.host.policy().decide(tool);
+            let verdict = session.host.policy().outlook(&**tool).verdict;
             let reason = verdict.reason.map(|reason| format!(": {reason}"));
             let error = format!(
                 "`{wanted}` is denied by {}{}",
@@ -160,21 +162,11 @@ fn find<'a>(
         "the server `{}` has no tool `{wanted}`",
         args.server
     ));
-    let near: Vec<_> = toolset
-        .nearest(wanted)
-        .into_iter()
-        .filter_map(|name| toolset.get(name))
-        .collect();
-    let near: Vec<_> = near
-        .iter()
-        .map(|tool| format!("`{}`", tool.raw_name))
-        .collect();
-    let hint = if near.is_empty() {
-        format!("`outrigger tools {}` lists what it has", args.server)
-    } else {
-        format!("did you mean {}?", near.join(" or "))
-    };
-    Err(error.hint(hint))
+    let near = toolset.nearest(wanted).into_iter();
+    let near = near.filter_map(|name| toolset.get(name));
+    let near: Vec<_> = near.map(|tool| tool.raw_name.as_str()).collect();
+    let lists = format!("`outrigger tools {}` lists what it has", args.server);
+    Err(error.did_you_mean(&near, &lists))
 }
 
 fn unavailable(failure: &outrigger_host::Failure) -> Exit {
@@ -186,7 +178,7 @@ fn unavailable(failure: &outrigger_host::Failure) -> Exit {
 }
 
 /// Values as the schema wants them; where it says nothing, JSON when it is JSON, else text.
-fn from_pairs(pairs: &[String], tool: &CatalogTool) -> Result<Value, CommandError> {
+pub(super) fn from_pairs(pairs: &[String], schema: &Value) -> Result<Value, CommandError> {
     let mut object = Map::new();
     for pair in pairs {
         let Some((key, value)) = pair.split_once('=') else {
@@ -195,7 +187,7 @@ fn from_pairs(pairs: &[String], tool: &CatalogTool) -> Result<Value, CommandErro
                 error.hint("or give all arguments as JSON: `--args '{\"key\": \"value\"}'`")
             );
         };
-        let wanted = &tool.input_schema["properties"][key]["type"];
+        let wanted = &schema["properties"][key]["type"];
         let value = match wanted.as_str() {
             Some("string") => Value::from(value),
             _ => serde_json::from_str(value).unwrap_or_else(|_| Value::from(value)),

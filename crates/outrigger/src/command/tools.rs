@@ -155,10 +155,11 @@ pub(crate) fn standing(server: &ServerStatus, screen: Screen) -> String {
 }
 
 fn print_line(tool: &CatalogTool, host: &Host, screen: Screen) -> std::io::Result<()> {
-    let decision = host.policy().decide(tool).decision;
+    let outlook = host.policy().outlook(tool);
     let first = tool.description.lines().next().unwrap_or_default();
     let about = visible::beginning(first, 80);
-    let decision = screen.ink(label_of(decision), decision.as_str());
+    let (label, words) = (label_of(outlook.verdict.decision), outlook.to_string());
+    let decision = screen.ink(label, &words);
     screen.data(&format!(
         "  {} ~{} tokens, {decision}\n",
         tool.name, tool.tokens
@@ -171,7 +172,15 @@ fn print_line(tool: &CatalogTool, host: &Host, screen: Screen) -> std::io::Resul
 }
 
 fn print_whole(tool: &CatalogTool, host: &Host, screen: Screen) -> std::io::Result<()> {
-    let verdict = host.policy().decide(tool);
+    let outlook = host.policy().outlook(tool);
+    let policy = if outlook.depends() {
+        format!(
+            "{outlook}; `outrigger policy why {}` has the rules",
+            tool.name
+        )
+    } else {
+        outlook.verdict.to_string()
+    };
     screen.data(&format!(
         "\n  {}\n",
         screen.ink(Label::Name, tool.name.as_str())
@@ -183,7 +192,7 @@ fn print_whole(tool: &CatalogTool, host: &Host, screen: Screen) -> std::io::Resu
             "title",
             visible::line(tool.title.as_deref().unwrap_or("")).into_owned(),
         ),
-        ("policy", verdict.to_string()),
+        ("policy", visible::line(&policy).into_owned()),
         (
             "says of itself",
             if hints.is_empty() {
@@ -224,7 +233,7 @@ fn hints(tool: &CatalogTool) -> Vec<&'static str> {
     .collect()
 }
 
-fn label_of(decision: outrigger_host::config::Decision) -> Label {
+pub(super) fn label_of(decision: outrigger_host::config::Decision) -> Label {
     use outrigger_host::config::Decision;
     match decision {
         Decision::Allow => Label::Good,
@@ -255,7 +264,9 @@ fn as_json(server: &ServerStatus, host: &Host) -> Value {
 }
 
 fn tool_as_json(tool: &CatalogTool, host: &Host) -> Value {
-    let verdict = host.policy().decide(tool);
+    let outlook = host.policy().outlook(tool);
+    let possible = outlook.possible.iter().map(|decision| decision.as_str());
+    let possible: Vec<_> = possible.collect();
     json!({
         "name": tool.name.as_str(),
         "raw_name": tool.raw_name,
@@ -263,8 +274,9 @@ fn tool_as_json(tool: &CatalogTool, host: &Host) -> Value {
         "description": tool.description,
         "input_schema": tool.input_schema,
         "tokens": tool.tokens,
-        "decision": verdict.decision.as_str(),
-        "rule": verdict.rule,
+        "decision": outlook.verdict.decision.as_str(),
+        "possible": possible,
+        "rule": outlook.verdict.rule,
         "digest": tool.digest.to_string(),
     })
 }

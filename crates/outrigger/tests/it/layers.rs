@@ -45,6 +45,7 @@ fn the_nearer_file_wins_and_is_named() {
 
     [policy]
     default = "ask"  # default
+    mode = "default"  # default
 
     [limits]
     max_turns = 7  # /config/outrigger/outrigger.toml:9

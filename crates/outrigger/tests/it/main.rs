@@ -25,6 +25,7 @@ mod login;
 mod model;
 mod pins;
 mod place;
+mod policy;
 mod providers;
 mod proxies;
 mod real;

@@ -9,6 +9,7 @@ use crate::config::policy::PolicyRule;
 use crate::config::problem::{ConfigProblem, Severity};
 use crate::config::server::{EntryState, WrittenKey};
 use crate::config::{Config, FileState, Format, LoadedFile};
+use crate::policy::Condition;
 
 /// The configuration with every origin and problem; secrets masked.
 pub fn to_json(config: &Config) -> Value {
@@ -39,6 +40,7 @@ pub fn to_json(config: &Config) -> Value {
         })),
         "policy": {
             "default": setting(&config.policy.default, |decision| decision.as_str().into()),
+            "mode": setting(&config.policy.mode, |mode| mode.as_str().into()),
             "rules": list(&config.policy.rules, rule),
         },
         "model": model(config),
@@ -97,8 +99,12 @@ fn problem(problem: &ConfigProblem) -> Value {
 
 fn rule(rule: &PolicyRule) -> Value {
     json!({
-        "tool": rule.tool,
+        "tool": rule.tools.tool,
+        "server": rule.tools.server,
+        "raw": rule.tools.raw,
         "decision": rule.decision.as_str(),
+        "when": rule.when.as_ref().map(Condition::source),
+        "counts": rule.counts(),
         "reason": rule.reason,
         "read_only": rule.read_only,
         "broken": rule.broken,

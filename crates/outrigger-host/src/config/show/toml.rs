@@ -11,6 +11,7 @@ use crate::config::origin::{Origin, Setting};
 use crate::config::problem::ConfigProblem;
 use crate::config::server::{EntryState, ServerEntry, WrittenKey};
 use crate::config::{Config, Severity};
+use crate::policy::Condition;
 
 /// Renders the configuration; with `origin`, every value is followed by its file and line.
 pub fn render(config: &Config, origin: bool) -> String {
@@ -83,20 +84,34 @@ impl Page {
         self.setting("default", &config.policy.default, |decision| {
             decision.as_str().into()
         });
+        self.setting("mode", &config.policy.mode, |mode| mode.as_str().into());
         for rule in &config.policy.rules {
             self.blank();
             if rule.broken {
                 self.comment(&format!(
-                    "the rule at {} cannot be read; `{}` is denied",
-                    rule.origin, rule.tool
+                    "the rule at {} cannot be read; {} is denied",
+                    rule.origin, rule.tools
                 ));
                 continue;
             }
             self.header("[[policy.rule]]", &rule.origin);
-            self.line("tool", &rule.tool.as_str().into(), None);
-            self.line("decision", &rule.decision.as_str().into(), None);
-            if let Some(reason) = &rule.reason {
-                self.line("reason", &reason.as_str().into(), None);
+            if !rule.counts() {
+                self.comment(
+                    "does not count: an `allow` in a file of a project that is not trusted",
+                );
+            }
+            let texts = [
+                ("tool", rule.tools.tool.as_deref()),
+                ("server", rule.tools.server.as_deref()),
+                ("raw", rule.tools.raw.as_deref()),
+                ("decision", Some(rule.decision.as_str())),
+                ("when", rule.when.as_ref().map(Condition::source)),
+                ("reason", rule.reason.as_deref()),
+            ];
+            for (key, text) in texts {
+                if let Some(text) = text {
+                    self.line(key, &text.into(), None);
+                }
             }
             if let Some(read_only) = rule.read_only {
                 self.line("read_only", &read_only.into(), None);

@@ -12,7 +12,7 @@ use outrigger_journal::Event;
 use tokio::sync::watch;
 
 use super::{Failure, Launch, Ready, ServerState, fail};
-use crate::catalog::{ServerCatalog, SetAside, Standing, ToolFilter};
+use crate::catalog::{CatalogTool, ServerCatalog, SetAside, Standing, ToolFilter};
 use crate::pins::ServerIdentity;
 
 /// Announcements of changed tools within this time are one.
@@ -261,9 +261,8 @@ impl Life {
                 "configuration names the tool `{stranger}`, which the server does not have"
             ));
         }
-        catalog
-            .tools
-            .retain(|tool| self.filter.admits(&tool.raw_name));
+        let admits = |tool: &mut Arc<CatalogTool>| !self.filter.admits(&tool.raw_name);
+        catalog.withheld = catalog.tools.extract_if(.., admits).collect();
         if let Some(identity) = &self.identity {
             catalog.hold_back(self.launch.pins.review(identity, &catalog.tools));
         }

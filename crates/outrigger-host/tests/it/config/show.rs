@@ -83,6 +83,7 @@ fn effective_values_with_their_places() {
 
     [policy]
     default = "ask"  # user/outrigger.toml:12
+    mode = "default"  # default
 
     [[policy.rule]]  # user/outrigger.toml:14
     tool = "mcp__time__*"
@@ -156,6 +157,7 @@ fn without_places_it_is_plain() {
 
     [policy]
     default = "ask"
+    mode = "default"
 
     [[policy.rule]]
     tool = "mcp__time__*"
@@ -252,13 +254,13 @@ fn a_mask_that_comes_back_is_refused() {
         .all_problems()
         .map(|problem| second.tidy(&problem.to_string()))
         .collect();
-    insta::assert_snapshot!(said.join("\n"), @r"
+    insta::assert_snapshot!(said.join("\n"), @"
     shown.toml:3:20: `servers.files.args[1]` is the mask that `config show` prints, not the value itself; write the value, or better a variable such as `${TOKEN}`
     shown.toml:4:15: `servers.files.env.API_KEY` is the mask that `config show` prints, not the value itself; write the value, or better a variable such as `${TOKEN}`
     shown.toml:5:11: `servers.files.env.REF` uses `${TOKEN}`, and no variable `TOKEN` is set; set `TOKEN` in the environment, or write `${TOKEN:-…}` with a default
     shown.toml:12:7: `servers.wiki.url` is the mask that `config show` prints, not the value itself; write the value, or better a variable such as `${TOKEN}`
     shown.toml:13:25: `servers.wiki.headers.Authorization` is the mask that `config show` prints, not the value itself; write the value, or better a variable such as `${TOKEN}`
-    shown.toml:39:21: `model.providers.openai.headers.X-Api-Key` is the mask that `config show` prints, not the value itself; write the value, or better a variable such as `${TOKEN}`
+    shown.toml:40:21: `model.providers.openai.headers.X-Api-Key` is the mask that `config show` prints, not the value itself; write the value, or better a variable such as `${TOKEN}`
     ");
 }
 

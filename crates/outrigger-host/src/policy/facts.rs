@@ -1,0 +1,189 @@
+//! What rules are asked about: a tool, and one call of it.
+
+use std::collections::BTreeSet;
+
+use crate::catalog::{Annotations, CatalogTool, Standing};
+use crate::config::{Config, EntryState};
+
+/// A tool, as far as policy looks at it.
+#[derive(Debug, Clone, Copy)]
+pub struct Subject<'a> {
+    /// The name the model sees.
+    pub name: &'a str,
+    /// The configured name of its server.
+    pub server: &'a str,
+    /// The server's own name for it.
+    pub raw: &'a str,
+    /// What the server says about it. Nothing but a condition that names it looks at this.
+    pub annotations: Annotations,
+    /// What local configuration says about the server.
+    pub standing: Standing,
+}
+
+impl<'a> From<&'a CatalogTool> for Subject<'a> {
+    fn from(tool: &'a CatalogTool) -> Self {
+        Self {
+            name: tool.name.as_str(),
+            server: tool.server.as_str(),
+            raw: &tool.raw_name,
+            annotations: tool.annotations,
+            standing: tool.standing,
+        }
+    }
+}
+
+/// One call, as far as policy looks at it.
+#[derive(Debug, Clone, Copy)]
+pub struct Call<'a> {
+    /// The tool.
+    pub subject: Subject<'a>,
+    /// The arguments as they would be sent: JSON text of an object.
+    pub arguments: &'a str,
+    /// Who wants it.
+    pub principal: Principal,
+    /// Where what is known in this conversation came from.
+    pub origins: &'a Origins,
+}
+
+/// Who wants a call.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub enum Principal {
+    /// A model, out of a conversation.
+    #[default]
+    Model,
+    /// A person, who wrote tool and arguments.
+    Person,
+}
+
+impl Principal {
+    /// Reads a word.
+    pub fn from_word(word: &str) -> Option<Self> {
+        [Self::Model, Self::Person]
+            .into_iter()
+            .find(|principal| principal.as_str() == word)
+    }
+
+    /// The word that conditions use.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Model => "model",
+            Self::Person => "person",
+        }
+    }
+}
+
+/// One place that data came from. Today a server, one of whose results was shown; a finer origin,
+/// such as one result that a call takes up, gets fields of its own beside this one.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
+pub struct DataOrigin {
+    /// The configured name of the server.
+    pub server: String,
+}
+
+/// All places that the data at hand may have come from. It only grows: what was once read cannot be
+/// unread.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Origins(BTreeSet<DataOrigin>);
+
+impl Origins {
+    /// Adds one.
+    pub fn add(&mut self, origin: DataOrigin) {
+        self.0.insert(origin);
+    }
+
+    /// Adds a server, one of whose results was shown.
+    pub fn add_server(&mut self, server: &str) {
+        self.add(DataOrigin {
+            server: server.to_owned(),
+        });
+    }
+
+    /// The servers, each once, by name.
+    pub fn servers(&self) -> impl Iterator<Item = &str> {
+        let mut before = None;
+        self.0.iter().filter_map(move |origin| {
+            let server = origin.server.as_str();
+            (before.replace(server) != Some(server)).then_some(server)
+        })
+    }
+
+    /// How many there are.
+    pub fn len(&self) -> usize {
+        self.0.len()
+    }
+
+    /// Whether there are none.
+    pub fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+}
+
+impl<S: AsRef<str>> FromIterator<S> for Origins {
+    fn from_iter<I: IntoIterator<Item = S>>(servers: I) -> Self {
+        let mut origins = Self::default();
+        for server in servers {
+            origins.add_server(server.as_ref());
+        }
+        origins
+    }
+}
+
+/// A tool that is known by name only, since its server is not connected.
+#[derive(Debug, Clone)]
+pub struct NamedTool {
+    /// The name the model sees.
+    pub name: String,
+    /// The configured name of its server; empty where the name does not tell it.
+    pub server: String,
+    /// The server's own name for it.
+    pub raw: String,
+    /// What the server is taken to say about it.
+    pub annotations: Annotations,
+    /// What local configuration says about the server.
+    pub standing: Standing,
+}
+
+impl NamedTool {
+    /// Takes the name apart and looks up the server. A name that carries a hash does not tell the raw
+    /// names; `server` and `raw` then have to.
+    pub fn new(name: &str, server: Option<&str>, raw: Option<&str>, config: &Config) -> Self {
+        let parts = name
+            .strip_prefix("mcp__")
+            .and_then(|rest| rest.split_once("__"));
+        let (told_server, told_raw) = parts.unwrap_or(("", name));
+        let server = server.unwrap_or(told_server);
+        Self {
+            name: name.to_owned(),
+            server: server.to_owned(),
+            raw: raw.unwrap_or(told_raw).to_owned(),
+            annotations: Annotations::default(),
+            standing: standing(server, config),
+        }
+    }
+
+    /// As rules see it.
+    pub fn subject(&self) -> Subject<'_> {
+        Subject {
+            name: &self.name,
+            server: &self.server,
+            raw: &self.raw,
+            annotations: self.annotations,
+            standing: self.standing,
+        }
+    }
+}
+
+fn standing(server: &str, config: &Config) -> Standing {
+    let entry = config
+        .servers
+        .values()
+        .find(|entry| entry.name.as_str() == server);
+    let read_only = entry.is_some_and(|entry| match &entry.state {
+        EntryState::Ready(settings) => settings.read_only && entry.origin.layer.may_loosen(),
+        _ => false,
+    });
+    Standing {
+        builtin: config.builtin_servers().contains(&server),
+        read_only,
+    }
+}

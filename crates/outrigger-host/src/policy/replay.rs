@@ -1,0 +1,178 @@
+//! What another policy would have said about the calls of a recorded run.
+//!
+//! The run's own order tells where data had come from when each call was decided about. Calls that
+//! never came to a decision (an unknown tool, arguments that do not fit) are left out and counted.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use outrigger_journal::{DecidedBy, Event, OutcomeKind, Recorded};
+
+use super::{Call, NamedTool, Origins, Policy, Principal, Verdict};
+use crate::catalog::CatalogTool;
+use crate::config::{Config, Decision};
+
+/// One call, decided about again.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Replayed {
+    /// Its number within the run.
+    pub call: u32,
+    /// The name the model saw.
+    pub tool: String,
+    /// The arguments as recorded.
+    pub arguments: String,
+    /// What policy said then. A yes in advance (`--allow`, a grant) and a person's answer stand for
+    /// an ask.
+    pub then: Decision,
+    /// The rule that decided then.
+    pub then_rule: String,
+    /// What the other policy says.
+    pub now: Verdict,
+}
+
+impl Replayed {
+    /// Whether it would have been decided differently.
+    pub fn differs(&self) -> bool {
+        self.then != self.now.decision
+    }
+}
+
+/// What is known of a call at its place in the record.
+struct Known {
+    tool: String,
+    principal: Principal,
+    prepared: Option<Prepared>,
+}
+
+/// A call that could be made.
+struct Prepared {
+    server: String,
+    raw: String,
+    arguments: String,
+}
+
+/// A reading of the record, so far.
+struct Reading<'a> {
+    policy: &'a Policy,
+    config: &'a Config,
+    calls: BTreeMap<u32, Known>,
+    origins: Origins,
+    replayed: Vec<Replayed>,
+}
+
+/// Decides again about the calls of a run. `find` gives tools that are at hand; of others the name
+/// alone is known. Returns the calls, and how many never came to a decision.
+pub fn replay(
+    events: &[Recorded],
+    policy: &Policy,
+    config: &Config,
+    find: impl Fn(&str) -> Option<Arc<CatalogTool>>,
+) -> (Vec<Replayed>, usize) {
+    let mut reading = Reading {
+        policy,
+        config,
+        calls: BTreeMap::new(),
+        origins: Origins::default(),
+        replayed: Vec::new(),
+    };
+    for Recorded { event, .. } in events {
+        if let Event::CallDecided {
+            call,
+            allowed,
+            rule,
+            by,
+            ..
+        } = event
+        {
+            let then = (then(*allowed, rule, *by), rule.as_str());
+            reading.decide(*call, then, &find);
+        } else {
+            reading.learn(event);
+        }
+    }
+    let undecided = reading.calls.len().saturating_sub(reading.replayed.len());
+    (reading.replayed, undecided)
+}
+
+impl Reading<'_> {
+    fn learn(&mut self, event: &Event) {
+        match event {
+            Event::CallProposed {
+                call, turn, tool, ..
+            } => {
+                let principal = match turn {
+                    Some(_) => Principal::Model,
+                    None => Principal::Person,
+                };
+                let known = Known {
+                    tool: tool.clone(),
+                    principal,
+                    prepared: None,
+                };
+                self.calls.insert(*call, known);
+            }
+            Event::CallPrepared {
+                call,
+                server,
+                raw_tool,
+                arguments,
+                ..
+            } => {
+                if let Some(known) = self.calls.get_mut(call) {
+                    known.prepared = Some(Prepared {
+                        server: server.clone(),
+                        raw: raw_tool.clone(),
+                        arguments: arguments.get().to_owned(),
+                    });
+                }
+            }
+            Event::CallEnded { call, outcome, .. } if *outcome != OutcomeKind::Rejected => {
+                let known = self.calls.get(call);
+                if let Some(prepared) = known.and_then(|known| known.prepared.as_ref()) {
+                    self.origins.add_server(&prepared.server);
+                }
+            }
+            _ => {}
+        }
+    }
+
+    fn decide(
+        &mut self,
+        call: u32,
+        (then, then_rule): (Decision, &str),
+        find: impl Fn(&str) -> Option<Arc<CatalogTool>>,
+    ) {
+        let Some(known) = self.calls.get(&call) else {
+            return;
+        };
+        let Some(prepared) = &known.prepared else {
+            return;
+        };
+        let (server, raw) = (prepared.server.as_str(), prepared.raw.as_str());
+        let named = NamedTool::new(&known.tool, Some(server), Some(raw), self.config);
+        let found = find(&known.tool);
+        let now = self.policy.decide(&Call {
+            subject: found.as_deref().map_or(named.subject(), Into::into),
+            arguments: &prepared.arguments,
+            principal: known.principal,
+            origins: &self.origins,
+        });
+        self.replayed.push(Replayed {
+            call,
+            tool: known.tool.clone(),
+            arguments: prepared.arguments.clone(),
+            then,
+            then_rule: then_rule.to_owned(),
+            now,
+        });
+    }
+}
+
+fn then(allowed: bool, rule: &str, by: DecidedBy) -> Decision {
+    match by {
+        DecidedBy::Person | DecidedBy::Grant | DecidedBy::Nobody => Decision::Ask,
+        DecidedBy::Policy if Verdict::was_granted(rule) => Decision::Ask,
+        DecidedBy::Policy if allowed => Decision::Allow,
+        DecidedBy::Policy => Decision::Deny,
+    }
+}
