@@ -49,6 +49,7 @@ pub fn load(around: &Surroundings) -> Config {
         problems,
         files,
         project,
+        left_out: Vec::new(),
         secrets: Secrets::default(),
     };
     for (name, value) in around
