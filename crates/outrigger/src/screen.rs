@@ -184,6 +184,7 @@ impl Screen {
     }
 
     /// Diagnosis on stderr, off unless asked for.
+    #[expect(clippy::unused_self, reason = "who has no screen cannot print")]
     pub(crate) fn trace(self, verbose: u8) {
         let filter = match verbose {
             0 => return,

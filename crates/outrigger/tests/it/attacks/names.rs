@@ -3,6 +3,7 @@
 
 use std::collections::HashSet;
 
+use outrigger_testkit::provider_server::RecordedRequest;
 use serde_json::json;
 
 use super::{calling, reasons, servers, text, told_of, tool};
@@ -23,11 +24,10 @@ fn no_name_leads_to_another_servers_tool() {
             "a__b",
             json!({ "tools": [tool("c", ""), tool(&long("one"), "")], "results": results("from a__b", &["c"]) }),
         ),
-        // Cleaned, the first of these would be the name of a tool of `a`.
-        ("a ", json!({ "tools": [] })),
+        // Cleaned, both of its tools would be `a_b`'s `c`.
         ("a b", json!({ "tools": [tool("c", ""), tool("c!", "")] })),
     ]);
-    let told = place.run(&["tools", "--json"]).json();
+    let told = place.json(&["tools", "--json"]);
     let mut names = HashSet::new();
     for server in told.as_array().unwrap() {
         for tool in server["tools"].as_array().unwrap() {
@@ -60,7 +60,11 @@ fn no_name_leads_to_another_servers_tool() {
     };
     assert_eq!(heard(0), [json!("b__c"), json!(long("two"))]);
     assert_eq!(heard(1), [json!("c")]);
-    let results: Vec<_> = model.requests().iter().flat_map(|r| r.results()).collect();
+    let results: Vec<_> = model
+        .requests()
+        .iter()
+        .flat_map(RecordedRequest::results)
+        .collect();
     assert!(results[0].contains("from a"), "{results:?}");
 }
 
