@@ -3,6 +3,8 @@
 
 mod definition;
 mod filter;
+mod hygiene;
+mod instructions;
 
 use std::collections::{BTreeMap, HashSet};
 use std::sync::Arc;
@@ -13,6 +15,7 @@ use serde_json::Value;
 
 pub use definition::Annotations;
 pub use filter::ToolFilter;
+pub use instructions::{INSTRUCTION_CHARACTERS, Instructions};
 
 use crate::digest::Digest;
 use crate::name::ToolName;
@@ -65,6 +68,8 @@ pub struct Standing {
     pub builtin: bool,
     /// A person wrote that its tools only read.
     pub read_only: bool,
+    /// A person wrote that models read what it says about how it is used.
+    pub instructions: bool,
 }
 
 /// A tool definition that cannot be used.
@@ -91,6 +96,8 @@ pub struct ServerCatalog {
     pub withheld: Vec<Arc<CatalogTool>>,
     /// Why the listing is not whole.
     pub problems: Vec<String>,
+    /// What the server says about how it is used.
+    pub instructions: Option<Instructions>,
     /// How many announcements of changes had come when it was asked for.
     pub(crate) as_of: u64,
     /// How many pages were read.

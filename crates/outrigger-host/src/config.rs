@@ -75,6 +75,8 @@ pub struct Config {
     pub files: Vec<LoadedFile>,
     /// What came with the workspace; `None` when it has no files.
     pub project: Option<Project>,
+    /// Configured servers that [`Config::keep_only`] dropped.
+    pub left_out: Vec<ServerName>,
     pub(crate) secrets: secret::Secrets,
 }
 
@@ -146,6 +148,8 @@ impl Config {
     /// Leaves one server, configured or built in, and drops the others. A built-in one that is off
     /// only by default is turned on: it was asked for by name. False when there is no such server.
     pub fn keep_only(&mut self, name: &str) -> bool {
+        let others = self.servers.keys().filter(|server| server.as_str() != name);
+        self.left_out.extend(others.cloned());
         self.servers.retain(|server, _| server.as_str() == name);
         for (builtin, on) in self.builtin.each_mut() {
             let wanted = builtin == name && self.servers.is_empty();

@@ -7,7 +7,7 @@
 pub(crate) mod person;
 mod server;
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Arc, PoisonError, RwLock};
 use std::time::Duration;
@@ -31,6 +31,7 @@ use crate::pins::{Pins, ServerIdentity};
 use crate::pipeline::Sessions;
 use crate::policy::{Origins, Policy};
 use crate::questions::{Clerk, Questions};
+use crate::review::{self, Flag};
 use crate::toolset::{MissingServer, Toolset};
 use crate::words::Checks;
 
@@ -83,6 +84,8 @@ struct Shared {
     /// Servers whose words have been shown in this run.
     origins: RwLock<Origins>,
     servers: BTreeMap<ServerName, Member>,
+    /// All servers of the configuration, those that this host leaves out as well.
+    names: BTreeSet<ServerName>,
     catalog: Arc<RwLock<Catalog>>,
     pins: Arc<Pins>,
     published: watch::Sender<u64>,
@@ -99,6 +102,8 @@ pub struct ServerStatus {
     pub state: ServerState,
     /// What it offers, once listed.
     pub catalog: Option<Arc<ServerCatalog>>,
+    /// What a person should look at, in the light of the other servers.
+    pub flags: Vec<Flag>,
 }
 
 impl Host {
@@ -127,6 +132,7 @@ impl Host {
             let (name, member) = server::spawn(plan, &launch, &tasks);
             servers.insert(name, member);
         }
+        let names = servers.keys().chain(&config.left_out).cloned().collect();
         let shared = Shared {
             run: parts.run,
             redactor,
@@ -137,6 +143,7 @@ impl Host {
             calls: AtomicU32::new(0),
             origins: RwLock::default(),
             servers,
+            names,
             catalog,
             pins,
             published,
@@ -166,10 +173,12 @@ impl Host {
     /// All servers, by name.
     pub fn servers(&self) -> Vec<ServerStatus> {
         let catalog = self.catalog();
+        let mut flags = review::flags(&catalog, &self.shared.names);
         let status = |(name, member): (&ServerName, &Member)| ServerStatus {
             name: name.clone(),
             state: member.state.borrow().clone(),
             catalog: catalog.servers.get(name).cloned(),
+            flags: flags.remove(name).unwrap_or_default(),
         };
         self.shared.servers.iter().map(status).collect()
     }
@@ -204,7 +213,12 @@ impl Host {
                 reason,
             })
         });
-        Arc::new(Toolset::new(catalog.revision, tools, missing.collect()))
+        let instructions = catalog.servers.iter().filter_map(|(name, server)| {
+            let instructions = server.instructions.clone()?;
+            Some((name.clone(), instructions))
+        });
+        let toolset = Toolset::new(catalog.revision, tools, missing.collect());
+        Arc::new(toolset.with_instructions(instructions))
     }
 
     /// What was approved of the servers' tools.
@@ -321,13 +335,9 @@ impl Host {
     }
 
     /// Whether the server was started again since this was last asked.
-    pub(crate) fn take_restarted(&self, server: &str) -> bool {
-        let member = self
-            .shared
-            .servers
-            .iter()
-            .find(|(name, _)| name.as_str() == server);
-        member.is_some_and(|(_, member)| member.restarted.swap(false, Ordering::Relaxed))
+    pub(crate) fn take_restarted(&self, server: &ServerName) -> bool {
+        let member = self.shared.servers.get(server);
+        member.is_some_and(|member| member.restarted.swap(false, Ordering::Relaxed))
     }
 
     /// Tools with which the outcome of a call to `tool` could be checked.

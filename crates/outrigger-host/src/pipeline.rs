@@ -12,7 +12,7 @@ use std::borrow::Cow;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use outrigger_connect::Progress;
+use outrigger_connect::{Progress, ServerName};
 use outrigger_journal::{Event, OutcomeKind, Run};
 use tokio_util::sync::CancellationToken;
 
@@ -57,6 +57,8 @@ pub struct CallReport {
     pub call: u32,
     /// How it ended.
     pub outcome: CallOutcome,
+    /// The server whose data may be among `words`; `None` when all of them are ours.
+    pub origin: Option<ServerName>,
     /// What the model reads about it.
     pub words: Vec<Words>,
     /// One line for a person.
@@ -77,15 +79,15 @@ impl Host {
         let outcome = self.stages(toolset, &proposed, context, &mut line).await;
         let mut words = words::for_model(
             &outcome,
-            line.server.as_deref(),
+            line.server.as_ref().map(ServerName::as_str),
             &self.checks(toolset, &proposed.tool),
         );
         if let Some(server) = line
             .server
-            .as_deref()
+            .as_ref()
             .filter(|server| self.take_restarted(server))
         {
-            words.insert(0, words::restarted(server));
+            words.insert(0, words::restarted(server.as_str()));
         }
         for words in &mut words {
             if let Words::Text(text) = words
@@ -97,9 +99,14 @@ impl Host {
         let summary = words::for_person(&outcome);
         let summary = self.redactor().redact(&summary).into_owned();
         let took = line.close(&outcome, &words, &summary);
+        let origin = match outcome {
+            CallOutcome::Rejected(_) => None,
+            _ => line.server.clone(),
+        };
         CallReport {
             call: line.call,
             outcome,
+            origin,
             words,
             summary,
             took,
@@ -143,7 +150,7 @@ fn shows_a_server(outcome: &CallOutcome) -> bool {
 pub(crate) struct LedgerLine {
     run: Run,
     call: u32,
-    server: Option<String>,
+    server: Option<ServerName>,
     sent: Option<Instant>,
     answered: Option<Box<serde_json::value::RawValue>>,
     late: Arc<LateAnswers>,
@@ -170,7 +177,7 @@ impl LedgerLine {
     }
 
     fn prepared(&mut self, prepared: &prepare::Prepared) {
-        self.server = Some(prepared.tool.server.to_string());
+        self.server = Some(prepared.tool.server.clone());
         self.run.record(Event::CallPrepared {
             call: self.call,
             server: prepared.tool.server.to_string(),

@@ -1,11 +1,11 @@
 //! What one turn puts before the model: a frozen snapshot of the catalog, filtered by policy.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 
 use outrigger_connect::ServerName;
 
-use crate::catalog::CatalogTool;
+use crate::catalog::{CatalogTool, Instructions};
 
 /// The tools of one turn. It does not change; a new turn takes a new one.
 #[derive(Debug, Default)]
@@ -14,6 +14,7 @@ pub struct Toolset {
     tools: Vec<Arc<CatalogTool>>,
     by_name: HashMap<String, usize>,
     missing: Vec<MissingServer>,
+    instructions: Vec<(ServerName, Instructions)>,
 }
 
 /// A configured server whose tools are not there.
@@ -41,7 +42,22 @@ impl Toolset {
             tools,
             by_name,
             missing,
+            instructions: Vec::new(),
         }
+    }
+
+    /// Puts beside the tools what their servers say about them.
+    pub(crate) fn with_instructions(
+        mut self,
+        instructions: impl IntoIterator<Item = (ServerName, Instructions)>,
+    ) -> Self {
+        let used: HashSet<_> = self.tools.iter().map(|tool| &tool.server).collect();
+        let instructions = instructions.into_iter();
+        let instructions = instructions
+            .filter(|(server, instructions)| instructions.shown && used.contains(server))
+            .collect();
+        self.instructions = instructions;
+        self
     }
 
     /// Revision of the catalog that it was taken from.
@@ -63,6 +79,12 @@ impl Toolset {
     /// Configured servers whose tools are not there.
     pub fn missing(&self) -> &[MissingServer] {
         &self.missing
+    }
+
+    /// What servers of these tools say about how they are used, by server; only those that
+    /// configuration shows to models.
+    pub fn instructions(&self) -> &[(ServerName, Instructions)] {
+        &self.instructions
     }
 
     /// Estimated tokens of all declarations.

@@ -7,6 +7,7 @@ use serde::Serialize;
 use crate::display::seconds;
 use crate::error::CommandError;
 use crate::screen::{Label, Screen};
+use crate::visible;
 
 /// The document of `ask --json`.
 #[derive(Serialize)]
@@ -114,7 +115,9 @@ pub(crate) async fn print_stats(
     {
         screen.say(format_args!(
             "[server \"{}\": {} tools, ~{} tokens per request]",
-            server.server, server.tools, server.tokens
+            visible::line(&server.server),
+            server.tools,
+            server.tokens
         ));
     }
     let header = format!(

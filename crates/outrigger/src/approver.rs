@@ -129,7 +129,7 @@ impl Person {
             "  {} {} (`{raw}` of the server `{}`)",
             title("tool     "),
             tool.name,
-            tool.server
+            visible::line(tool.server.as_str())
         ));
         self.arguments(question.arguments, false);
         self.screen.insist(format_args!(

@@ -92,7 +92,7 @@ impl Display {
         let tool = self
             .state(|state| state.announced.get(&call).cloned())
             .unwrap_or_default();
-        let arguments = shown(arguments);
+        let arguments = shown(&visible::folded_json(arguments));
         self.screen.say(format_args!(
             "#{call} → {} {arguments}",
             self.screen.talk(Label::Name, &tool)

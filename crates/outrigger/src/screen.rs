@@ -117,7 +117,7 @@ impl Screen {
         let text = serde_json::to_string_pretty(value).map_err(|error| {
             CommandError::failed(format!("the output cannot be written as JSON: {error}"))
         })?;
-        Ok(self.data(&format!("{text}\n"))?)
+        Ok(self.data(&format!("{}\n", visible::json(&text)))?)
     }
 
     /// Talk. Not heard when quiet; a closed stderr is nobody's problem.
@@ -164,24 +164,27 @@ impl Screen {
         }
     }
 
-    /// Tells a failure, and gives its exit code.
+    /// Tells a failure, and gives its exit code. Further lines are indented: a server's words in an
+    /// error cannot look like a hint of ours.
     pub(crate) fn fail(self, error: &CommandError) -> ExitCode {
+        let told = |text: &str| visible::lines(text).replace('\n', "\n  ");
         self.insist(format_args!(
             "{} {}",
             self.talk(Label::Bad, "error:"),
-            visible::lines(&error.error)
+            told(&error.error)
         ));
         for hint in &error.hints {
             self.insist(format_args!(
                 "{} {}",
                 self.talk(Label::Good, "hint:"),
-                visible::lines(hint)
+                told(hint)
             ));
         }
         error.exit.into()
     }
 
     /// Diagnosis on stderr, off unless asked for.
+    #[expect(clippy::unused_self, reason = "who has no screen cannot print")]
     pub(crate) fn trace(self, verbose: u8) {
         let filter = match verbose {
             0 => return,
@@ -192,10 +195,25 @@ impl Screen {
         };
         tracing_subscriber::fmt()
             .with_env_filter(filter)
-            .with_writer(io::stderr)
-            .with_ansi(self.err.color)
+            .with_writer(|| Diagnosis)
+            .with_ansi(false)
             .try_init()
             .ok();
+    }
+}
+
+/// Diagnosis holds words of servers, too; each record is written at once.
+struct Diagnosis;
+
+impl io::Write for Diagnosis {
+    fn write(&mut self, record: &[u8]) -> io::Result<usize> {
+        let text = String::from_utf8_lossy(record);
+        io::stderr().write_all(visible::lines(&text).as_bytes())?;
+        Ok(record.len())
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        io::stderr().flush()
     }
 }
 

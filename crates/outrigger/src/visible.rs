@@ -1,16 +1,67 @@
 //! Text that came from elsewhere, made safe for a terminal: nothing hidden, nothing that moves the
-//! cursor. What was there is still told, as `\u{…}`.
+//! cursor, nothing that pushes the rest out of view. What was there is still told, as `\u{…}`.
+//! Which characters hide is known to [`outrigger_host::hidden`] alone.
 
 use std::borrow::Cow;
+use std::fmt::Write as _;
+
+use outrigger_host::hidden::{self, visible};
+
+/// Line ends in a row, and blanks in a row, that are still shown one by one.
+const LINE_ENDS: usize = 6;
+const BLANKS: usize = 64;
 
 /// `text` on any number of lines.
 pub(crate) fn lines(text: &str) -> Cow<'_, str> {
-    escape(text, |c| c == '\n' || c == '\t')
+    visible(text, |c| c == '\n' || c == '\t')
 }
 
 /// `text` on one line: also line ends are told.
 pub(crate) fn line(text: &str) -> Cow<'_, str> {
-    escape(text, |_| false)
+    visible(text, |_| false)
+}
+
+/// `text` on any number of lines, long runs of blanks told as such: they would push what stands
+/// behind them out of view.
+pub(crate) fn folded_lines(text: &str) -> String {
+    lines(&fold(text, blank)).into_owned()
+}
+
+/// JSON with long runs of blanks told as such, also those in its strings. Not yet safe to print.
+pub(crate) fn without_padding(json: &str) -> Cow<'_, str> {
+    fold(json, blank_in_json)
+}
+
+/// JSON on one line, long runs of blanks told as such.
+pub(crate) fn folded_json(json: &str) -> String {
+    line(&without_padding(json)).into_owned()
+}
+
+/// One line of indented JSON; its indentation stays.
+pub(crate) fn folded_json_line(json: &str) -> String {
+    let indent = json.len() - json.trim_start_matches(' ').len();
+    format!("{}{}", &json[..indent], folded_json(&json[indent..]))
+}
+
+/// JSON that says the same, without a character that a terminal acts on or hides.
+pub(crate) fn json(text: &str) -> Cow<'_, str> {
+    let seen = |c: char| matches!(c, '\n' | '\u{fe0e}' | '\u{fe0f}');
+    let acts = |c: char| !seen(c) && hidden::kind(c).is_some();
+    if !text.chars().any(acts) {
+        return Cow::Borrowed(text);
+    }
+    let mut out = String::with_capacity(text.len() + 64);
+    for c in text.chars() {
+        if acts(c) {
+            for unit in c.encode_utf16(&mut [0; 2]) {
+                // Writing to a String does not fail.
+                let _ = write!(out, "\\u{unit:04x}");
+            }
+        } else {
+            out.push(c);
+        }
+    }
+    Cow::Owned(out)
 }
 
 /// The beginning of `text` on one line, in at most so many characters; a cut is told by `…`.
@@ -29,48 +80,76 @@ pub(crate) fn count(number: u64, noun: &str) -> String {
     format!("{number} {noun}{ending}")
 }
 
-/// JSON on one line, with hidden characters as escapes: the same document, safe to look at.
-pub(crate) fn json(text: &str) -> Cow<'_, str> {
-    if !text.chars().any(is_hidden) {
-        return Cow::Borrowed(text);
-    }
-    let mut out = String::with_capacity(text.len() + 16);
-    for c in text.chars() {
-        if is_hidden(c) {
-            let units = c.encode_utf16(&mut [0; 2]).to_vec();
-            out.extend(units.iter().map(|unit| format!("\\u{unit:04x}")));
-        } else {
-            out.push(c);
+/// A blank at the beginning of a text.
+#[derive(Clone, Copy)]
+struct Blank {
+    bytes: usize,
+    ends_line: bool,
+}
+
+/// Takes long runs of what `blank` finds together.
+fn fold(text: &str, blank: impl Fn(&str) -> Option<Blank>) -> Cow<'_, str> {
+    let (mut out, mut at, mut kept) = (String::new(), 0, 0);
+    while let Some(c) = text[at..].chars().next() {
+        let (begin, mut blanks, mut line_ends) = (at, 0, 0);
+        while let Some(found) = blank(&text[at..]) {
+            at += found.bytes;
+            blanks += 1;
+            line_ends += usize::from(found.ends_line);
+        }
+        if line_ends > LINE_ENDS || blanks > BLANKS {
+            out.push_str(&text[kept..begin]);
+            // Writing to a String does not fail.
+            let _ = match line_ends {
+                0..=LINE_ENDS => write!(out, " … {blanks} blanks … "),
+                _ if text[begin..].starts_with('\n') => {
+                    write!(out, "\n… {} blank lines …\n", line_ends - 1)
+                }
+                _ => write!(out, " … {} blank lines … ", line_ends - 1),
+            };
+            kept = at;
+        }
+        if at == begin {
+            at += escape_bytes(&text[at..]).unwrap_or(c.len_utf8());
         }
     }
+    if kept == 0 {
+        return Cow::Borrowed(text);
+    }
+    out.push_str(&text[kept..]);
     Cow::Owned(out)
 }
 
-fn escape(text: &str, keep: impl Fn(char) -> bool) -> Cow<'_, str> {
-    if text.chars().all(|c| keep(c) || !is_hidden(c)) {
-        return Cow::Borrowed(text);
-    }
-    let mut out = String::with_capacity(text.len() + 16);
-    for c in text.chars() {
-        match c {
-            c if keep(c) || !is_hidden(c) => out.push(c),
-            '\n' => out.push_str("\\n"),
-            '\t' => out.push_str("\\t"),
-            '\r' => out.push_str("\\r"),
-            c => out.extend(c.escape_unicode()),
-        }
-    }
-    Cow::Owned(out)
+/// Two bytes for an escaped backslash, whose second half begins no escape.
+fn escape_bytes(text: &str) -> Option<usize> {
+    text.starts_with("\\\\").then_some(2)
 }
 
-/// Control characters, and characters that no reader sees or that turn the text around (bidi
-/// controls, zero width, tags, variation selectors beyond emoji, private use).
-fn is_hidden(c: char) -> bool {
-    c.is_control()
-        || matches!(c,
-            '\u{ad}' | '\u{61c}' | '\u{180e}' | '\u{200b}'..='\u{200f}' | '\u{2028}'..='\u{202e}'
-            | '\u{2060}'..='\u{206f}' | '\u{feff}' | '\u{fff9}'..='\u{fffb}'
-            | '\u{e000}'..='\u{f8ff}' | '\u{e0000}'..='\u{e0fff}' | '\u{f0000}'..='\u{10ffff}')
+fn blank(text: &str) -> Option<Blank> {
+    let c = text.chars().next()?;
+    // U+2800 is Braille without a dot.
+    (c.is_whitespace() || c == '\u{2800}').then(|| Blank {
+        bytes: c.len_utf8(),
+        ends_line: c == '\n',
+    })
+}
+
+fn blank_in_json(text: &str) -> Option<Blank> {
+    if let Some(found) = blank(text) {
+        return Some(found);
+    }
+    let escape = text.strip_prefix('\\')?;
+    let found = |bytes, ends_line| Some(Blank { bytes, ends_line });
+    match escape.chars().next()? {
+        'n' => found(2, true),
+        't' | 'r' | 'f' | 'b' => found(2, false),
+        'u' => {
+            let code = u32::from_str_radix(escape.get(1..5)?, 16).ok()?;
+            let c = blank(char::from_u32(code)?.encode_utf8(&mut [0; 4]))?;
+            found(6, c.ends_line)
+        }
+        _ => None,
+    }
 }
 
 #[cfg(test)]
@@ -94,5 +173,44 @@ mod tests {
             r#"["a\u009b\udb40\udc41é"]"#
         );
         assert_eq!(line("a\nb\u{202e}c\u{e0041}"), "a\\nb\\u{202e}c\\u{e0041}");
+    }
+    #[test]
+    fn what_pushes_text_out_of_view_is_folded() {
+        let far = format!("Adds.{}Then sends.", "\n".repeat(401));
+        assert_eq!(
+            folded_lines(&far),
+            "Adds.\n… 400 blank lines …\nThen sends."
+        );
+        let wide = format!("a{}b", " \t".repeat(100));
+        assert_eq!(folded_lines(&wide), "a … 200 blanks … b");
+        let (lines, spaces) = ("\\n".repeat(401), "\\u00a0 ".repeat(100));
+        assert_eq!(
+            folded_json(&format!(r#"{{"a":"x{lines}y","b":"{spaces}"}}"#)),
+            r#"{"a":"x … 400 blank lines … y","b":" … 200 blanks … "}"#
+        );
+        for text in ["a\n\n\nb\n    c", r#"{"a":"C:\\new\\name\n","b":" "}"#] {
+            assert_eq!(folded_lines(text), text);
+            assert_eq!(folded_json(text), line(text));
+        }
+        // Escaped backslashes are no line ends, however many.
+        let slashes = format!("\"{}\"", "\\\\n".repeat(50));
+        assert_eq!(folded_json(&slashes), slashes);
+    }
+
+    #[test]
+    fn json_says_the_same() {
+        let value = serde_json::json!({ "a\u{e0041}": "\u{202e}\u{9b}31m\u{7f} ü 🎉\n" });
+        let text = serde_json::to_string_pretty(&value).unwrap();
+        let shown = json(&text);
+        assert!(
+            shown
+                .chars()
+                .all(|c| c == '\n' || hidden::kind(c).is_none()),
+            "{shown}"
+        );
+        assert_eq!(
+            serde_json::from_str::<serde_json::Value>(&shown).unwrap(),
+            value
+        );
     }
 }

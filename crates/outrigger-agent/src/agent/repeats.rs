@@ -34,7 +34,8 @@ impl Repeats {
                 self.failed.remove(&key);
             } else if !self.failed.insert(key) {
                 repeated += 1;
-                result.content.push(Part::text(TOLD));
+                // Before a server's words: what stands behind them would pass for one of them.
+                result.content.insert(0, Part::text(TOLD));
             }
         }
         let stuck = repeated > 0 && repeated == calls.len();

@@ -238,18 +238,19 @@ async fn results_go_back_together_in_the_order_of_the_calls() {
     let told: Vec<_> = results
         .iter()
         .map(|result| {
-            let Part::Text { text } = &result.content[0] else {
-                panic!("no text")
-            };
-            (
-                result.call_id.as_str(),
-                result.is_error,
-                text.lines().next().unwrap(),
-            )
+            let texts = result.content.iter().map(|part| match part {
+                Part::Text { text } => text.as_str(),
+                Part::Image { .. } => "an image",
+            });
+            let text = texts.collect::<Vec<_>>().join("\n");
+            (result.call_id.as_str(), result.is_error, text)
         })
         .collect();
     assert_eq!(told[0].0, "mcp__time__days_between-0");
-    assert!(told[0].2.contains("7 days"), "{told:?}");
+    assert!(
+        told[0].2.starts_with("[data from time]\n") && told[0].2.contains("7 days"),
+        "{told:?}"
+    );
     assert!(
         told[1].1 && told[1].2.contains("Did you mean `mcp__time__days_between`"),
         "{told:?}"

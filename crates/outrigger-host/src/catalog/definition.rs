@@ -1,12 +1,12 @@
 //! Reading one tool definition. Null members count as absent, unknown ones are left alone, and what
-//! a call depends on must be sound: name, description, schemas. A title or a hint of the wrong type
-//! is none: they decide nothing, and no tool is lost for them.
+//! a call depends on must be sound: name, description, schemas. None of it may hide a character. A
+//! title or a hint of the wrong type is none: they decide nothing, and no tool is lost for them.
 
 use outrigger_connect::ServerName;
 use serde_json::value::RawValue;
 use serde_json::{Map, Value, json};
 
-use super::{CatalogTool, Standing};
+use super::{CatalogTool, Standing, hygiene};
 use crate::digest::Digest;
 use crate::name::ToolName;
 use crate::schema::{Schema, for_models};
@@ -43,6 +43,9 @@ pub(super) fn read(
     };
     let raw_name = name_of(&fields).map_err(|reason| (None, reason))?;
     let fault = |reason: String| (Some(raw_name.clone()), reason);
+    if let Some(reason) = hygiene::hidden_in(&fields) {
+        return Err(fault(reason));
+    }
 
     let title = present(&fields, "title")
         .and_then(Value::as_str)

@@ -59,6 +59,7 @@ fn load_files(around: &Surroundings, wanted: Vec<Wanted>) -> Config {
         problems,
         files,
         project,
+        left_out: Vec::new(),
         secrets: Secrets::default(),
     };
     for (name, value) in around

@@ -39,6 +39,8 @@ pub struct ServerSettings {
     pub spec: ServerSpec,
     /// The person's statement that its tools change nothing.
     pub read_only: bool,
+    /// Models read what it says about how it is used.
+    pub instructions: bool,
     /// What it is for.
     pub description: Option<String>,
     /// Globs over its raw tool names: only these are offered. `None`: all.

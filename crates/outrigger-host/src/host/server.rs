@@ -177,7 +177,7 @@ impl Plan {
         };
         let standing = Standing {
             builtin: true,
-            read_only: false,
+            ..Standing::default()
         };
         let start = Start::Connect {
             spec: Box::new(spec),
@@ -196,6 +196,7 @@ impl Plan {
         let standing = Standing {
             builtin: false,
             read_only: settings.read_only && layer.may_loosen(),
+            instructions: settings.instructions && layer.may_loosen(),
         };
         match ToolFilter::new(settings.allowed_tools.as_deref(), &settings.disabled_tools) {
             Ok(filter) => Start::Connect {

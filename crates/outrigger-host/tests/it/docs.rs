@@ -12,6 +12,7 @@ use crate::config::Place;
 /// Pages that show configuration.
 const PAGES: [&str; 6] = [
     "configuration.md",
+    "hygiene.md",
     "models.md",
     "policy.md",
     "questions.md",

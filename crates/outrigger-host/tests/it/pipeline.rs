@@ -52,10 +52,11 @@ async fn each_outcome_is_told_and_written_once() {
         all.push(told(&lab, tool, &report).await);
     }
     insta::assert_snapshot!(all.join("\n"), @r#"
-    keep {}: completed: kept
-    fail {}: completed: The tool reports an error:
+    keep {}: completed: [data from lab]
+    kept
+    fail {}: completed: [data from lab: an error]
     no such row
-    refuse {}: completed: The tool reports an error:
+    refuse {}: completed: [data from lab: an error]
     error -32000: not today
     kep {}: rejected: Not called: there is no tool `mcp__lab__kep`. Did you mean `mcp__lab__keep`?
     keep {"n":"x"}: rejected: Not called: the arguments do not fit the tool's schema:
@@ -285,7 +286,7 @@ async fn a_result_against_the_output_schema_is_shown_to_nobody() {
 async fn a_server_that_tells_its_secret_tells_nobody() {
     let lab = Lab::open().await;
     let report = lab.call("tell", "{}").await;
-    assert_eq!(words(&report), "the token is [redacted]");
+    assert_eq!(words(&report), "[data from lab]\nthe token is [redacted]");
     let CallOutcome::Completed(result) = &report.outcome else {
         panic!("{report:?}")
     };
@@ -294,6 +295,35 @@ async fn a_server_that_tells_its_secret_tells_nobody() {
             && !report.summary.contains("tok-very-secret-1")
     );
     assert!(!format!("{report:?} {:?}", lab.events().await).contains("tok-very-secret-1"));
+}
+
+#[tokio::test]
+async fn a_report_says_whose_data_the_model_reads() {
+    let lab = Lab::open().await;
+    let mut origins = Vec::new();
+    for (tool, arguments) in [
+        ("keep", "{}"),
+        ("fail", "{}"),
+        ("refuse", "{}"),
+        ("break", "{}"),
+        ("keep", "[]"),
+        ("no_such", "{}"),
+    ] {
+        let report = lab.call(tool, arguments).await;
+        let origin = report.origin.map(|server| server.to_string());
+        origins.push(format!(
+            "{tool} {arguments}: {}",
+            origin.as_deref().unwrap_or("ours")
+        ));
+    }
+    insta::assert_snapshot!(origins.join("\n"), @"
+    keep {}: lab
+    fail {}: lab
+    refuse {}: lab
+    break {}: lab
+    keep []: ours
+    no_such {}: ours
+    ");
 }
 
 #[tokio::test]
@@ -396,8 +426,14 @@ async fn a_server_that_ends_is_started_again_and_the_model_is_told_once() {
     until(|| !lab.host.toolset().tools().is_empty()).await;
     let told = words(&lab.call("keep", "{}").await);
     assert!(told.contains("was started again"), "{told}");
-    assert!(told.ends_with("kept"), "{told}");
-    assert_eq!(words(&lab.call("keep", "{}").await), "kept");
+    assert!(
+        told.ends_with("[data from lab]\nkept"),
+        "our remark stands before the data: {told}"
+    );
+    assert_eq!(
+        words(&lab.call("keep", "{}").await),
+        "[data from lab]\nkept"
+    );
     assert_eq!(
         lab.server.of("tools/call").len(),
         3,

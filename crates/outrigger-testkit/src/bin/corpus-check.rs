@@ -15,10 +15,12 @@ use std::error::Error;
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use outrigger_connect::{ServerName, ToolListing};
-use outrigger_host::catalog::{ServerCatalog, Standing};
+use outrigger_host::catalog::{Catalog, ServerCatalog, Standing};
+use outrigger_host::review;
 use serde::Deserialize;
 use serde_json::value::RawValue;
 
@@ -88,7 +90,27 @@ fn check(paths: &[PathBuf]) -> Result<bool, Failure> {
         bytes += resident().saturating_sub(before);
     }
     totals.print(bytes, &kept);
+    print_flags(kept);
     Ok(totals.sound())
+}
+
+/// What a person would be shown for review if all of these servers were connected at once. Judged by
+/// nobody: to be read when the rules of `review` change.
+fn print_flags(kept: Vec<(ServerName, ServerCatalog)>) {
+    let mut catalog = Catalog::default();
+    for (name, server) in kept {
+        catalog.servers.insert(name, Arc::new(server));
+    }
+    let names = catalog.servers.keys().cloned().collect();
+    let mut count = 0;
+    for (server, flags) in review::flags(&catalog, &names) {
+        for flag in flags {
+            let tool = flag.tool.unwrap_or_default();
+            println!("flagged: {server}: {tool}: {}", flag.reason);
+            count += 1;
+        }
+    }
+    println!("{count} flags for review");
 }
 
 fn read(path: &Path) -> Result<Vec<Corpus>, Failure> {
@@ -143,7 +165,7 @@ fn read_lines(file: &Path) -> Result<Vec<Corpus>, Failure> {
 }
 
 impl Totals {
-    fn add(&mut self, corpus: Corpus) -> Result<ServerCatalog, Failure> {
+    fn add(&mut self, corpus: Corpus) -> Result<(ServerName, ServerCatalog), Failure> {
         let name = ServerName::new(&corpus.server)?;
         let listed = corpus.tools.len();
         let listing = ToolListing {
@@ -182,7 +204,7 @@ impl Totals {
         self.set_aside += aside;
         self.tokens += tokens;
         self.took += took;
-        Ok(catalog)
+        Ok((name, catalog))
     }
 
     fn share(&self) -> f64 {
@@ -193,7 +215,7 @@ impl Totals {
         self.share() <= MAY_BE_SET_ASIDE && self.bad_names.is_empty() && self.tools > 0
     }
 
-    fn print(&self, bytes: usize, kept: &[ServerCatalog]) {
+    fn print(&self, bytes: usize, kept: &[(ServerName, ServerCatalog)]) {
         let thousands = ratio(self.tools, 1000);
         println!(
             "{} catalogs, {} tools, {} set aside ({:.2} %, at most {:.2} %), ~{} tokens",

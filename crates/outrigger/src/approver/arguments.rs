@@ -1,5 +1,5 @@
 //! Arguments on the screen of an approval: every character of what will be sent, one argument a line.
-//! Long values are folded, with their length and fingerprint; `v` shows them whole. A replacement of
+//! Long values and long runs of blanks are folded and told; `v` shows them whole. A replacement of
 //! text is shown as what goes and what comes.
 
 use serde_json::Value;
@@ -44,13 +44,18 @@ pub(super) fn folds(arguments: &str) -> bool {
 
 /// JSON text on one line, with everything hidden written out.
 fn value(text: &str, whole: bool) -> String {
-    let count = text.chars().count();
-    if whole || count <= SHOWN {
+    if whole {
         return visible::line(text).into_owned();
+    }
+    let sent = text;
+    let text = visible::without_padding(sent);
+    let count = text.chars().count();
+    if count <= SHOWN {
+        return visible::line(&text).into_owned();
     }
     let head: String = text.chars().take(ENDS.0).collect();
     let tail: String = text.chars().skip(count - ENDS.1).collect();
-    let hash: String = Sha256::digest(text)
+    let hash: String = Sha256::digest(sent)
         .iter()
         .take(8)
         .map(|byte| format!("{byte:02x}"))
@@ -129,6 +134,16 @@ mod tests {
         );
         assert!(folded.chars().count() < 700);
         assert!(folds(&arguments) && lines(&arguments, true).join("\n").contains("SECRET"));
+    }
+
+    #[test]
+    fn blanks_that_push_something_out_of_view_are_folded() {
+        let padded = json!({ "text": format!("fine{}rm -rf /", "\n".repeat(300)) }).to_string();
+        assert_eq!(
+            lines(&padded, false),
+            [r#"text: "fine … 299 blank lines … rm -rf /""#]
+        );
+        assert!(folds(&padded) && lines(&padded, true)[0].matches("\\n").count() == 300);
     }
 
     proptest! {

@@ -18,7 +18,7 @@ use crate::error::{CommandError, Exit};
 use crate::sampler::RunModel;
 use crate::screen::{Label, Screen};
 use crate::session::{self, Opening, Person, Record, Session};
-use crate::{models, surroundings};
+use crate::{models, surroundings, visible};
 
 pub(crate) async fn run(
     common: &Common,
@@ -99,6 +99,7 @@ async fn wait_for_servers(session: &Session, screen: Screen, cancel: &Cancellati
         slow = session.host.settled(session::PATIENCE) => slow,
     };
     for name in slow {
+        let name = visible::line(name.as_str());
         let line = format!("{name:<12} still starting; going on without it for now");
         screen.say(screen.talk(Label::Warn, &line));
     }

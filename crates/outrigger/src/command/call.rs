@@ -8,7 +8,7 @@ use outrigger_host::catalog::CatalogTool;
 use outrigger_host::outcome::{CallOutcome, Rejection, UnknownReason};
 use outrigger_host::policy::Principal;
 use outrigger_host::toolset::Toolset;
-use outrigger_host::words::Words;
+use outrigger_host::words::{self, Words};
 use outrigger_host::{CallContext, CallReport, ProposedCall};
 use outrigger_journal::{Event, RunStatus, Tokens};
 use serde_json::{Map, Value, json};
@@ -19,6 +19,7 @@ use crate::display::{Display, Show};
 use crate::error::{CommandError, Exit};
 use crate::screen::Screen;
 use crate::session::{self, Opening, Person, Record, Session};
+use crate::visible;
 
 pub(crate) async fn run(
     common: &Common,
@@ -217,15 +218,16 @@ fn print(report: &CallReport, as_json: bool, screen: Screen) -> Result<(), Comma
             "took_ms": u64::try_from(report.took.as_millis()).unwrap_or(u64::MAX),
         }));
     }
-    if let CallOutcome::Completed(_) = report.outcome {
-        for words in &report.words {
+    if let CallOutcome::Completed(result) = &report.outcome {
+        for words in words::plain(result) {
             match words {
                 Words::Text(text) => {
                     screen.foreign(&format!("{}\n", text.trim_end_matches('\n')))?;
                 }
                 Words::Image { media_type, data } => {
                     screen.data(&format!(
-                        "[image, {media_type}, about {} bytes; `--json` has it]\n",
+                        "[image, {}, about {} bytes; `--json` has it]\n",
+                        visible::line(&media_type),
                         data.len() / 4 * 3
                     ))?;
                 }

@@ -9,7 +9,7 @@ use outrigger_host::{Host, ServerState, ServerStatus};
 use serde_json::{Value, json};
 use tokio_util::sync::CancellationToken;
 
-use super::tools::{standing, state_as_json};
+use super::tools::{flagged, flags_as_json, standing, state_as_json};
 use crate::cli::{Common, DoctorArgs};
 use crate::error::{CommandError, Exit};
 use crate::screen::{Label, Screen};
@@ -155,6 +155,8 @@ fn print_server(server: &ServerStatus, screen: Screen) -> std::io::Result<()> {
             .map(|tool| format!("tool `{}` set aside: {}", tool.tool, tool.reason)),
     );
     lines.extend(catalog.problems.iter().cloned());
+    let flags = server.flags.iter();
+    lines.extend(flags.map(|flag| format!("look at this: {}", flagged(flag))));
     for line in lines {
         screen.data(&format!("       {}\n", visible::line(&line)))?;
     }
@@ -204,5 +206,6 @@ fn server_as_json(server: &ServerStatus) -> Value {
             .collect::<Vec<_>>(),
     );
     out["problems"] = json!(catalog.problems);
+    out["flags"] = flags_as_json(&server.flags);
     out
 }

@@ -91,7 +91,7 @@ async fn show(
             let line = serde_json::to_string(event).map_err(|error| {
                 CommandError::failed(format!("an event cannot be written as JSON: {error}"))
             })?;
-            screen.data(&format!("{line}\n"))?;
+            screen.data(&format!("{}\n", visible::json(&line)))?;
         }
         return Ok(());
     }
@@ -99,7 +99,7 @@ async fn show(
     let calls = journal.calls(&run.id).await?;
     for event in &events {
         if let Some(told) = story::told(&event.event, &calls) {
-            screen.data(&format!("  {}\n", visible::lines(&told)))?;
+            screen.data(&format!("  {told}\n"))?;
         }
     }
     Ok(())

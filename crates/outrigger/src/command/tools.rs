@@ -2,7 +2,8 @@
 
 use std::process::ExitCode;
 
-use outrigger_host::catalog::CatalogTool;
+use outrigger_host::catalog::{CatalogTool, Instructions};
+use outrigger_host::review::Flag;
 use outrigger_host::{Failure, Host, ServerState, ServerStatus};
 use serde_json::{Value, json};
 use tokio_util::sync::CancellationToken;
@@ -96,6 +97,13 @@ fn print(
             let line = format!("  {}", visible::line(problem));
             screen.data(&format!("{}\n", screen.ink(Label::Warn, &line)))?;
         }
+        for flag in &server.flags {
+            let line = format!("  look at this: {}", visible::line(&flagged(flag)));
+            screen.data(&format!("{}\n", screen.ink(Label::Warn, &line)))?;
+        }
+        if let Some(instructions) = catalog.instructions.as_ref().filter(|_| whole) {
+            print_instructions(instructions, screen)?;
+        }
     }
     let toolset = host.toolset();
     screen.data(&format!(
@@ -103,6 +111,35 @@ fn print(
         visible::count(toolset.tools().len() as u64, "tool"),
         toolset.tokens()
     ))
+}
+
+/// A flag in words.
+pub(crate) fn flagged(flag: &Flag) -> String {
+    match &flag.tool {
+        Some(tool) => format!("`{tool}`: {}", flag.reason),
+        None => format!("the server: {}", flag.reason),
+    }
+}
+
+fn print_instructions(instructions: &Instructions, screen: Screen) -> std::io::Result<()> {
+    let cut = if instructions.is_cut() {
+        format!(" of {}", instructions.characters)
+    } else {
+        String::new()
+    };
+    let state = if instructions.shown {
+        "models read them"
+    } else {
+        "models do not read them; `instructions = true` beside the server changes that"
+    };
+    let count = instructions.text.chars().count();
+    screen.data(&format!(
+        "\n  instructions, {count}{cut} characters ({state})\n"
+    ))?;
+    for line in visible::folded_lines(&instructions.text).lines() {
+        screen.data(&format!("    {}\n", screen.ink(Label::Dim, line)))?;
+    }
+    Ok(())
 }
 
 /// What a server that was set aside said last, and what to do.
@@ -129,7 +166,7 @@ pub(crate) fn standing(server: &ServerStatus, screen: Screen) -> String {
             format!(
                 "{count} {noun}, ~{} tokens, protocol {}, ready in {took}",
                 catalog.tokens(),
-                peer.protocol_version
+                visible::line(&peer.protocol_version)
             )
         }
         ServerState::AuthRequired(failure) => {
@@ -156,7 +193,12 @@ pub(crate) fn standing(server: &ServerStatus, screen: Screen) -> String {
 
 fn print_line(tool: &CatalogTool, host: &Host, screen: Screen) -> std::io::Result<()> {
     let outlook = host.policy().outlook(tool);
-    let first = tool.description.lines().next().unwrap_or_default();
+    let first = tool
+        .description
+        .trim_start()
+        .lines()
+        .next()
+        .unwrap_or_default();
     let about = visible::beginning(first, 80);
     let (label, words) = (label_of(outlook.verdict.decision), outlook.to_string());
     let decision = screen.ink(label, &words);
@@ -210,12 +252,12 @@ fn print_whole(tool: &CatalogTool, host: &Host, screen: Screen) -> std::io::Resu
             screen.ink(Label::Dim, &format!("{key:<14}"))
         ))?;
     }
-    for line in visible::lines(&tool.description).lines() {
+    for line in visible::folded_lines(&tool.description).lines() {
         screen.data(&format!("    {line}\n"))?;
     }
     let schema = serde_json::to_string_pretty(&tool.input_schema).unwrap_or_default();
-    for line in visible::lines(&schema).lines() {
-        screen.data(&format!("    {}\n", screen.ink(Label::Dim, line)))?;
+    for line in schema.lines().map(visible::folded_json_line) {
+        screen.data(&format!("    {}\n", screen.ink(Label::Dim, &line)))?;
     }
     Ok(())
 }
@@ -259,8 +301,25 @@ fn as_json(server: &ServerStatus, host: &Host) -> Value {
     out["tools"] = Value::from(tools);
     out["set_aside"] = Value::from(set_aside);
     out["problems"] = json!(catalog.problems);
+    out["flags"] = flags_as_json(&server.flags);
+    if let Some(instructions) = &catalog.instructions {
+        out["instructions"] = json!({
+            "text": instructions.text,
+            "characters": instructions.characters,
+            "shown_to_models": instructions.shown,
+            "digest": instructions.digest.to_string(),
+        });
+    }
     out["tokens"] = Value::from(catalog.tokens());
     out
+}
+
+/// Flags, for programs; `tool` is null when it is about the server.
+pub(crate) fn flags_as_json(flags: &[Flag]) -> Value {
+    flags
+        .iter()
+        .map(|flag| json!({"tool": flag.tool, "reason": flag.reason}))
+        .collect()
 }
 
 fn tool_as_json(tool: &CatalogTool, host: &Host) -> Value {

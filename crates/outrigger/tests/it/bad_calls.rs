@@ -52,7 +52,7 @@ fn arguments_that_do_not_fit() {
     insta::assert_snapshot!(call(&[]), @r#"
     exit 2
     error: Not called: the arguments do not fit the tool's schema:
-    - "text" is a required property
+      - "text" is a required property
     "#);
     insta::assert_snapshot!(call(&["text"]), @r#"
     exit 2
@@ -66,7 +66,7 @@ fn arguments_that_do_not_fit() {
     insta::assert_snapshot!(call(&["--args", "{\"text\": 7}"]), @r#"
     exit 2
     error: Not called: the arguments do not fit the tool's schema:
-    - `/text`: 7 is not of type "string"
+      - `/text`: 7 is not of type "string"
     "#);
     insta::assert_snapshot!(call(&["--args", "{\"text\": \"a\", \"text\": \"b\"}"]), @"
     exit 2

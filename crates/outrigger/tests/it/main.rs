@@ -11,6 +11,7 @@
 )]
 
 mod asking;
+mod attacks;
 mod bad_calls;
 mod bad_config;
 mod bad_journal;

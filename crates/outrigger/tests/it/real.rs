@@ -149,7 +149,7 @@ fn calls_to_the_servers_of_npm() {
     place.write("project/notes.txt", "two\nlines\n");
     let file = place.project().join("notes.txt").display().to_string();
     let read = call(&["files", "read_text_file", &format!("path={file}"), "head=1"]);
-    assert_eq!(read["words"], "two");
+    assert_eq!(read["words"], "[data from files]\ntwo");
     let outside = call(&["files", "read_text_file", "path=/etc/hostname"]);
     assert_eq!(
         (&outside["outcome"], &outside["is_error"]),

@@ -9,17 +9,19 @@ use crate::model::Model;
 use crate::place::{Place, until};
 use crate::scripted::{Log, lab};
 
-const PROMPT: &str = "Run it? [y]es, yes for this [s]ession, [a]lways, [n]o (or say why not): ";
+pub(crate) const PROMPT: &str =
+    "Run it? [y]es, yes for this [s]ession, [a]lways, [n]o (or say why not): ";
 
 /// The program at a terminal of its own.
-fn at_terminal(place: &Place, words: &[&str]) -> PtySession {
+pub(crate) fn at_terminal(place: &Place, words: &[&str]) -> PtySession {
     let mut command = place.command(words);
     command.env("NO_COLOR", "1");
     spawn_command(command, Some(60_000)).unwrap()
 }
 
+/// Its exit code, and what it printed until then.
 #[track_caller]
-fn code(mut session: PtySession) -> (i32, String) {
+pub(crate) fn code(mut session: PtySession) -> (i32, String) {
     let rest = session.exp_eof().unwrap();
     match session.process_mut().wait().unwrap() {
         WaitStatus::Exited(_, code) => (code, rest),

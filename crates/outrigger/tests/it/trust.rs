@@ -22,7 +22,7 @@ fn checkout() -> (Place, Log, Log) {
 }
 
 /// Runs it as somebody who has said nothing about the project on the command line.
-fn wary(place: &Place, words: &[&str]) -> Ran {
+pub(crate) fn wary(place: &Place, words: &[&str]) -> Ran {
     let mut command = place.wary(words);
     command
         .stdin(Stdio::null())

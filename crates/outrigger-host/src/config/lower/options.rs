@@ -14,6 +14,7 @@ use crate::questions::Answers;
 #[derive(Default)]
 pub(crate) struct Options {
     pub(crate) read_only: bool,
+    pub(crate) instructions: bool,
     pub(crate) description: Option<String>,
     pub(crate) protocol: Protocol,
     /// `None`: all that are known.
@@ -48,6 +49,7 @@ impl Options {
         match key {
             "description" => self.description = value::text(report, path, node),
             "read_only" => self.read_only = value::truth(report, path, node).unwrap_or(false),
+            "instructions" => self.instructions = value::truth(report, path, node).unwrap_or(false),
             "protocol" => {
                 let words = [
                     ("auto", Protocol::Auto),

@@ -40,6 +40,7 @@ const KEYS: &[&str] = &[
     "enabled",
     "description",
     "read_only",
+    "instructions",
     "protocol",
     "versions",
     "framing",
@@ -138,6 +139,7 @@ impl Lowering<'_> {
         Some(EntryState::Ready(Box::new(ServerSettings {
             spec,
             read_only: rest.read_only,
+            instructions: rest.instructions,
             description: rest.description,
             allowed_tools: rest.allowed_tools,
             disabled_tools: rest.disabled_tools,

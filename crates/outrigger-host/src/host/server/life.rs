@@ -12,7 +12,9 @@ use outrigger_journal::Event;
 use tokio::sync::watch;
 
 use super::{Failure, Launch, Ready, ServerState, fail};
-use crate::catalog::{CatalogTool, ServerCatalog, SetAside, Standing, ToolFilter};
+use crate::catalog::{
+    CatalogTool, Instructions, ServerCatalog, SetAside, Standing, ToolFilter,
+};
 use crate::pins::ServerIdentity;
 
 /// Announcements of changed tools within this time are one.
@@ -256,6 +258,12 @@ impl Life {
         }
         let mut catalog = ServerCatalog::read(&self.spec.name, self.standing, listing);
         catalog.as_of = as_of;
+        catalog.instructions = connection.peer().instructions.as_deref().and_then(|text| {
+            Instructions::read(
+                &self.launch.redactor.redact(text),
+                self.standing.instructions,
+            )
+        });
         for stranger in self.filter.strangers(&catalog) {
             catalog.problems.push(format!(
                 "configuration names the tool `{stranger}`, which the server does not have"

@@ -94,6 +94,7 @@ type = "stdio"
 enabled = true
 description = "Files of the team"
 read_only = true
+instructions = true
 protocol = "legacy"
 versions = ["2025-06-18", "2024-11-05"]
 framing = "content-length"
@@ -124,7 +125,7 @@ protocol = "modern"
     assert_eq!(config.all_problems().count(), 0);
     let settings = ready(&config, "a");
     let spec = &settings.spec;
-    assert!(settings.read_only);
+    assert!(settings.read_only && settings.instructions);
     assert_eq!(settings.description.as_deref(), Some("Files of the team"));
     assert_eq!(settings.disabled_tools, ["read_secret"]);
     assert_eq!(spec.protocol, Protocol::Legacy);
@@ -145,7 +146,7 @@ protocol = "modern"
         .origins()
         .map(|(key, origin)| format!("{key} {}:{}", origin.line, origin.column))
         .collect();
-    insta::assert_snapshot!(origins.join(", "), @"command 3:1, type 4:1, description 6:1, read_only 7:1, protocol 8:1, versions 9:1, framing 10:1, allowed_tools 11:1, disabled_tools 12:1, timeouts 14:12, limits 21:12");
+    insta::assert_snapshot!(origins.join(", "), @"command 3:1, type 4:1, description 6:1, read_only 7:1, instructions 8:1, protocol 9:1, versions 10:1, framing 11:1, allowed_tools 12:1, disabled_tools 13:1, timeouts 15:12, limits 22:12");
 }
 
 #[test]

@@ -206,7 +206,7 @@ fn what_is_shown_can_be_read_back() {
     first.write(
         "project/.mcp.json",
         r#"{"mcpServers": {"files": {"command": "./bin/x y", "args": ["a\u0001\n\"\\", "$${X}", "~/z"], "env": {"A.B": "ü", "REF": "${TOKEN}"},
-            "cwd": "sub", "read_only": true, "timeouts": {"call": "90s"}, "limits": {"tools": 7}},
+            "cwd": "sub", "read_only": true, "instructions": true, "timeouts": {"call": "90s"}, "limits": {"tools": 7}},
             "odd \"name\" é": {"disabled": true}}}"#,
     );
     let config = first.load_trusted();
@@ -233,7 +233,7 @@ fn what_is_shown_can_be_read_back() {
         ready(&config, "files").spec.limits,
         ready(&again, "files").spec.limits
     );
-    assert!(ready(&again, "files").read_only);
+    assert!(ready(&again, "files").read_only && ready(&again, "files").instructions);
     assert_eq!(super::states(&config), super::states(&again));
     assert_eq!(config.policy.default.value, again.policy.default.value);
     assert_eq!(config.policy.rules.len(), again.policy.rules.len());

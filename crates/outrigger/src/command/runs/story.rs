@@ -3,13 +3,18 @@
 use outrigger_journal::{CallLine, DecidedBy, Event};
 
 use crate::display::seconds;
+use crate::visible;
 
-/// What a person reads of an event.
+/// What a person reads of an event: one line, so that no server can add one of its own; the model's
+/// text, indented, has lines.
 pub(super) fn told(event: &Event, calls: &[CallLine]) -> Option<String> {
-    of_server(event)
-        .or_else(|| of_turn(event))
+    if let Some(told) = of_turn(event) {
+        return Some(visible::lines(&told).into_owned());
+    }
+    let told = of_server(event)
         .or_else(|| of_call(event, calls))
-        .or_else(|| of_run(event))
+        .or_else(|| of_run(event))?;
+    Some(visible::line(&told).into_owned())
 }
 
 fn of_server(event: &Event) -> Option<String> {
@@ -81,7 +86,10 @@ fn of_turn(event: &Event) -> Option<String> {
             attempt,
             reason,
             ..
-        } => format!("turn {turn}: attempt {attempt} after: {reason}"),
+        } => format!(
+            "turn {turn}: attempt {attempt} after: {}",
+            visible::line(reason)
+        ),
         Event::ModelAnswered {
             turn,
             usage,
@@ -118,7 +126,7 @@ fn of_call(event: &Event, calls: &[CallLine]) -> Option<String> {
                 .iter()
                 .find(|line| line.call == *call)
                 .map_or(arguments, |line| &line.arguments);
-            format!("call {call}: {tool} {sent}")
+            format!("call {call}: {tool} {}", visible::folded_json(sent))
         }
         Event::CallDecided {
             call,
