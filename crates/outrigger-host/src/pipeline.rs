@@ -99,10 +99,7 @@ impl Host {
         let summary = words::for_person(&outcome);
         let summary = self.redactor().redact(&summary).into_owned();
         let took = line.close(&outcome, &words, &summary);
-        let origin = match outcome {
-            CallOutcome::Rejected(_) => None,
-            _ => line.server.clone(),
-        };
+        let origin = line.server.clone().filter(|_| shows_a_server(&outcome));
         CallReport {
             call: line.call,
             outcome,
@@ -134,7 +131,7 @@ impl Host {
         };
         let outcome = self.dispatch(permit, context, line).await;
         if let (Some(server), true) = (&line.server, shows_a_server(&outcome)) {
-            self.came_from(server);
+            self.came_from(server.as_str());
         }
         outcome
     }

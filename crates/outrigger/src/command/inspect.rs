@@ -80,7 +80,12 @@ async fn inspect(
     }
     Ok(match &status.state {
         ServerState::Ready(_) => Exit::Done.into(),
-        ServerState::Failed(failure) if failure.kind == FailureKind::Config => Exit::Usage.into(),
+        ServerState::Quarantined(failure) if failure.kind == FailureKind::Config => {
+            Exit::Usage.into()
+        }
+        ServerState::Quarantined(failure) if failure.kind == FailureKind::NeedsTrust => {
+            Exit::Refused.into()
+        }
         _ => Exit::Unavailable.into(),
     })
 }

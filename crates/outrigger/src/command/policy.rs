@@ -58,7 +58,7 @@ async fn builtin_tools(
     let mut own = config.clone();
     // A configured server that stands in the place of a built-in one still does.
     let taken: Vec<_> = own.servers.drain(..).map(|(name, _)| name).collect();
-    let session = Session::look(common, &own).await?;
+    let session = Session::look(common, &own, screen).await?;
     let session = session.settled(session::PATIENCE, cancel, screen).await?;
     let mut catalog = session.host.catalog();
     session.close(None, screen).await?;

@@ -53,7 +53,7 @@ async fn why(
     cancel: &CancellationToken,
 ) -> Result<ExitCode, CommandError> {
     let config = session::configuration(common, screen)?;
-    let session = Session::look(common, &config).await?;
+    let session = Session::look(common, &config, screen).await?;
     let session = session.settled(session::PATIENCE, cancel, screen).await?;
     let ways = ways(&session.host, &config, &args.tool);
     let missing = if ways.is_empty() {

@@ -12,9 +12,7 @@ use outrigger_journal::Event;
 use tokio::sync::watch;
 
 use super::{Failure, Launch, Ready, ServerState, fail};
-use crate::catalog::{
-    CatalogTool, Instructions, ServerCatalog, SetAside, Standing, ToolFilter,
-};
+use crate::catalog::{CatalogTool, Instructions, ServerCatalog, SetAside, Standing, ToolFilter};
 use crate::pins::ServerIdentity;
 
 /// Announcements of changed tools within this time are one.

@@ -102,7 +102,7 @@ async fn catalog(
     if one.keep_only(server) {
         config = one;
     }
-    let session = Session::look(common, &config).await?;
+    let session = Session::look(common, &config, screen).await?;
     let session = session.settled(session::PATIENCE, cancel, screen).await?;
     let catalog = session.host.catalog();
     session.close(None, screen).await?;

@@ -63,6 +63,7 @@ fn of_server(event: &Event) -> Option<String> {
                 answer.as_str(),
                 match by {
                     DecidedBy::Person => " by a person",
+                    DecidedBy::Grant => " by a grant",
                     DecidedBy::Policy => " by configuration",
                     DecidedBy::Nobody => "",
                 },
