@@ -10,7 +10,7 @@ use std::path::{Path, PathBuf};
 use crate::config::Place;
 
 /// Pages that show configuration.
-const PAGES: [&str; 6] = [
+const PAGES: [&str; 7] = [
     "configuration.md",
     "hygiene.md",
     "models.md",
