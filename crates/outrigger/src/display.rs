@@ -1,7 +1,7 @@
 //! The live display: a quiet line on stderr for each server, call and turn, made from the same
 //! events that are recorded.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::sync::{Mutex, PoisonError};
 
 use outrigger_agent::Listener;
@@ -39,6 +39,8 @@ struct State {
     announced: HashMap<u32, String>,
     /// The model's text of this turn, as far as it was printed.
     printed: String,
+    /// Questions of servers that were not answered, as they were told.
+    refused: HashSet<String>,
 }
 
 impl Display {
@@ -206,10 +208,11 @@ impl Display {
             } => {
                 let word = self.screen.talk(Label::Warn, "not answered");
                 let why = reason.as_deref().unwrap_or(question);
-                self.server(
-                    server,
-                    &format!("asked `{}`, {word}: {}", visible::line(method), shown(why)),
-                );
+                let line = format!("asked `{}`, {word}: {}", visible::line(method), shown(why));
+                // Once is enough: a server may ask without end.
+                if self.state(|state| state.refused.insert(format!("{server} {line}"))) {
+                    self.server(server, &line);
+                }
             }
             _ => {}
         }

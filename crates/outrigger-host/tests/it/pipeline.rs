@@ -453,7 +453,7 @@ async fn a_flood_is_one_warning_and_holds_up_nothing() {
     for round in 0..3 {
         lab.server.say(&format!("{line}\n").repeat(5_000));
         let report = lab.call("keep", "{}").await;
-        assert_eq!(words(&report), "kept", "{round}");
+        assert_eq!(words(&report), "[data from lab]\nkept", "{round}");
     }
     let warnings = async || {
         let events = lab.events().await;

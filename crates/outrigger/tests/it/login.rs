@@ -197,7 +197,7 @@ fn a_login_that_ends_in_the_middle_is_told_and_made_up_for() {
         match number {
             0 => Turn::calls([wiki(number)]),
             1 => {
-                assert_eq!(results, "heard");
+                assert_eq!(results, "[data from wiki]\nheard");
                 get(&format!("{address}/lock"));
                 Turn::calls([wiki(number)])
             }
@@ -216,7 +216,7 @@ fn a_login_that_ends_in_the_middle_is_told_and_made_up_for() {
                 Turn::calls([wiki(number)])
             }
             _ => {
-                assert_eq!(results, "heard");
+                assert_eq!(results, "[data from wiki]\nheard");
                 Turn::text("It is there again.")
             }
         }
@@ -249,7 +249,7 @@ fn who_signs_in_while_a_run_goes_on_need_not_start_it_again() {
             assert!(!tools.contains("mcp__wiki__"), "{tools}");
             sign_in(&here);
         }
-        if request.results().join("") == "heard" {
+        if request.results().join("").ends_with("heard") {
             return Turn::text("Done.");
         }
         if request.body["tools"]
