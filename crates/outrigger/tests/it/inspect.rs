@@ -140,7 +140,7 @@ fn what_cannot_be_used_is_told_with_its_own_exit_code() {
     let gone = place.run(&["inspect", "gone"]);
     assert_eq!(gone.code, 4, "{gone:#?}");
     assert!(
-        gone.out.starts_with("gone failed at start over stdio"),
+        gone.out.starts_with("gone quarantined at start over stdio"),
         "{}",
         gone.out
     );
