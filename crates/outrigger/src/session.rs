@@ -27,7 +27,7 @@ use crate::error::{CommandError, Exit};
 use crate::keyboard::Keyboard;
 use crate::screen::{Label, Screen};
 use crate::trust::{self, Said, TrustStore};
-use crate::wire::WireTrace;
+use crate::wire::{self, WireTrace};
 use crate::{approver, models, questions, surroundings, visible};
 
 /// The hidden subcommand that stands between this program and each server it starts.
@@ -171,34 +171,39 @@ pub(crate) struct Opening<'a> {
     pub(crate) screen: Screen,
     pub(crate) record: Record,
     pub(crate) observers: Vec<Arc<dyn Observer>>,
-    pub(crate) person: Person,
+    pub(crate) person: Asked,
     /// Asks the model of the run for servers, if there is one.
     pub(crate) sampler: Option<Arc<dyn Sampler>>,
     pub(crate) allow: &'a [String],
 }
 
+/// Who is asked what only a person may decide.
+pub(crate) enum Asked {
+    /// The person at the terminal, if one is there, and what they have said earlier.
+    Person,
+    /// Nobody: the command only looks.
+    Nobody,
+}
+
 /// Who answers for the person.
-pub(crate) struct Person {
+struct Person {
     approver: Arc<dyn Approver>,
     respondent: Option<Arc<dyn Respondent>>,
 }
 
 impl Person {
-    /// The person at the terminal, if one is there, and what they have said earlier.
-    pub(crate) fn at(common: &Common, screen: Screen) -> Result<Self, CommandError> {
+    fn of(asked: &Asked, common: &Common, screen: Screen) -> Result<Self, CommandError> {
         let keyboard = Keyboard::default();
-        Ok(Self {
-            respondent: questions::respondent(screen, &keyboard),
-            approver: approver::approver(grants(common)?, screen, keyboard),
+        Ok(match asked {
+            Asked::Person => Self {
+                respondent: questions::respondent(screen, &keyboard),
+                approver: approver::approver(grants(common)?, screen, keyboard),
+            },
+            Asked::Nobody => Self {
+                respondent: None,
+                approver: Arc::new(NobodyThere),
+            },
         })
-    }
-
-    /// Nobody: the command only looks.
-    pub(crate) fn nobody() -> Self {
-        Self {
-            approver: Arc::new(NobodyThere),
-            respondent: None,
-        }
     }
 }
 
@@ -220,33 +225,29 @@ impl Session {
             Record::Journal(_) => PinMode::FirstUse,
             Record::Nothing => PinMode::Look,
         };
-        let pins = pins(common, config, mode)?;
         let secrets = [config.secrets(), models::keys()].concat();
+        // All that a person could have got wrong is looked at before the run begins.
+        let journal = match &record {
+            Record::Journal(_) => Some(Journal::open(&surroundings::journal(common)?)?),
+            Record::Nothing => None,
+        };
+        let pins = pins(common, config, mode)?;
+        let person = Person::of(&person, common, screen)?;
         let wire = common.wire.as_deref();
-        let trace = wire.map(|place| WireTrace::open(place, &secrets, screen));
-        let trace = trace.transpose()?;
+        let sink = wire.map(wire::Sink::open).transpose()?;
         let options = RunOptions { observers, secrets };
-        let (journal, run) = match record {
-            Record::Nothing => (None, Run::unrecorded(options)),
-            Record::Journal(started) => {
-                let journal = Journal::open(&surroundings::journal(common)?)?;
-                let run = journal.begin(started, options).await?;
-                (Some(journal), run)
-            }
+        let run = match (record, &journal) {
+            (Record::Journal(started), Some(journal)) => journal.begin(started, options).await?,
+            _ => Run::unrecorded(options),
         };
         let workspace = surroundings::workspace(common)?;
         let builtins = builtin::servers(config, &workspace)?;
         // Without a home there are no tokens, and most servers need none.
         let oauth = oauth(common, run.redactor()).ok();
-        let mut connector = Connector::new(env!("CARGO_PKG_VERSION"), supervisor());
-        if let Some(oauth) = &oauth {
-            connector = connector.with_oauth(oauth.clone());
-        }
-        if let Some(folder) = surroundings::eras() {
-            connector = connector.with_eras(Arc::new(EraFolder::new(folder)));
-        }
-        if let Some(trace) = trace {
-            connector = connector.with_tap(trace);
+        let mut connector = connector(oauth.as_ref());
+        if let (Some(sink), Some(place)) = (sink, wire) {
+            let redactor = run.redactor().clone();
+            connector = connector.with_tap(WireTrace::new(sink, place, redactor, screen));
         }
         let host = Host::start(
             config,
@@ -285,7 +286,7 @@ impl Session {
             screen,
             record: Record::Nothing,
             observers: Vec::new(),
-            person: Person::nobody(),
+            person: Asked::Nobody,
             sampler: None,
             allow: &[],
         })
@@ -415,6 +416,17 @@ pub(crate) fn oauth(common: &Common, redactor: &Redactor) -> Result<OAuth, Comma
     let redactor = redactor.clone();
     let told = move |secret: &Secret| redactor.learn([secret.reveal()]);
     Ok(OAuth::new(Arc::new(tokens)).with_secrets_told(told))
+}
+
+fn connector(oauth: Option<&OAuth>) -> Connector {
+    let mut connector = Connector::new(env!("CARGO_PKG_VERSION"), supervisor());
+    if let Some(oauth) = oauth {
+        connector = connector.with_oauth(oauth.clone());
+    }
+    if let Some(folder) = surroundings::eras() {
+        connector = connector.with_eras(Arc::new(EraFolder::new(folder)));
+    }
+    connector
 }
 
 /// This program, run as the supervisor of a server.

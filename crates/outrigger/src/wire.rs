@@ -28,7 +28,8 @@ pub(crate) struct WireTrace {
     sink: Mutex<Sink>,
 }
 
-enum Sink {
+/// Where it goes.
+pub(crate) enum Sink {
     File(File),
     Stderr,
     /// It could not be written, and that was told.
@@ -71,28 +72,29 @@ struct Http<'a> {
 /// As an object in the order of sending. A name that occurs twice stands there twice.
 struct Headers<'a>(Vec<(&'a str, String)>);
 
+impl Sink {
+    /// A file that is begun anew, or (`-`) stderr.
+    pub(crate) fn open(place: &Path) -> Result<Self, CommandError> {
+        if place == Path::new("-") {
+            return Ok(Self::Stderr);
+        }
+        begin(place).map(Self::File).map_err(|error| {
+            let place = place.display();
+            let error = format!("the trace `{place}` of `--wire` cannot be written: {error}");
+            CommandError::usage(error).hint("name a new file, or `-` for standard error")
+        })
+    }
+}
+
 impl WireTrace {
-    /// A trace into a file that is begun anew, or (`-`) on stderr.
-    pub(crate) fn open(
-        place: &Path,
-        secrets: &[String],
-        screen: Screen,
-    ) -> Result<Arc<Self>, CommandError> {
-        let sink = if place == Path::new("-") {
-            Sink::Stderr
-        } else {
-            Sink::File(begin(place).map_err(|error| {
-                let place = place.display();
-                let error = format!("the trace `{place}` of `--wire` cannot be written: {error}");
-                CommandError::usage(error).hint("name a new file, or `-` for standard error")
-            })?)
-        };
-        Ok(Arc::new(Self {
-            redactor: Redactor::new(secrets),
+    /// A trace into `sink`, without what `redactor` knows or comes to know.
+    pub(crate) fn new(sink: Sink, place: &Path, redactor: Redactor, screen: Screen) -> Arc<Self> {
+        Arc::new(Self {
+            redactor,
             place: place.display().to_string(),
             screen,
             sink: Mutex::new(sink),
-        }))
+        })
     }
 
     fn line(&self, crossing: &Crossing<'_>) -> serde_json::Result<String> {

@@ -1,5 +1,6 @@
 //! What a watcher sees of each transport.
 
+use std::fmt::Write as _;
 use std::sync::{Arc, Mutex};
 
 use outrigger_connect::{
@@ -28,22 +29,22 @@ impl Tap for Seen {
         let mut line = format!("{} {direction} {}", crossing.link, crossing.transport);
         if let Some(http) = &crossing.http {
             for word in [http.method, http.event].into_iter().flatten() {
-                line.push_str(&format!(" {word}"));
+                write!(line, " {word}").unwrap();
             }
             if let Some(status) = http.status {
-                line.push_str(&format!(" {status}"));
+                write!(line, " {status}").unwrap();
             }
             let headers = http.headers.iter();
             let headers = headers.filter(|(name, _)| !name.starts_with("content-"));
             for (name, value) in headers {
-                line.push_str(&format!(" {name}={value}"));
+                write!(line, " {name}={value}").unwrap();
             }
         }
         if let Some(payload) = crossing.payload {
-            line.push_str(&format!(" {}", brief(&String::from_utf8_lossy(payload))));
+            write!(line, " {}", brief(&String::from_utf8_lossy(payload))).unwrap();
         }
         if let Some(note) = crossing.note {
-            line.push_str(&format!(" ({note})"));
+            write!(line, " ({note})").unwrap();
         }
         self.0.lock().unwrap().push(line);
     }

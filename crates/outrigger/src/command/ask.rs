@@ -17,7 +17,7 @@ use crate::display::{Display, Show};
 use crate::error::{CommandError, Exit};
 use crate::sampler::RunModel;
 use crate::screen::{Label, Screen};
-use crate::session::{self, Opening, Person, Record, Session};
+use crate::session::{self, Asked, Opening, Record, Session};
 use crate::{models, surroundings, visible};
 
 pub(crate) async fn run(
@@ -53,7 +53,7 @@ async fn ask(
         screen,
         record: Record::Journal(started),
         observers: vec![display.clone()],
-        person: Person::at(common, screen)?,
+        person: Asked::Person,
         sampler: Some(Arc::new(RunModel(Arc::clone(&model)))),
         allow: &args.allow,
     })

@@ -18,7 +18,7 @@ use crate::cli::{CallArgs, Common};
 use crate::display::{Display, Show};
 use crate::error::{CommandError, Exit};
 use crate::screen::Screen;
-use crate::session::{self, Opening, Person, Record, Session};
+use crate::session::{self, Asked, Opening, Record, Session};
 use crate::visible;
 
 pub(crate) async fn run(
@@ -45,7 +45,7 @@ async fn call(
         screen,
         record: Record::Journal(started),
         observers: vec![Arc::new(Display::new(screen, Show::Servers))],
-        person: Person::at(common, screen)?,
+        person: Asked::Person,
         sampler: None,
         allow: &args.allow,
     })
@@ -170,7 +170,8 @@ fn find<'a>(
     Err(error.did_you_mean(&near, &lists))
 }
 
-fn unavailable(failure: &outrigger_host::Failure) -> Exit {
+/// How a command ends that needed this server.
+pub(super) fn unavailable(failure: &outrigger_host::Failure) -> Exit {
     match failure.kind {
         outrigger_host::FailureKind::Config => Exit::Usage,
         outrigger_host::FailureKind::NeedsTrust => Exit::Refused,

@@ -11,12 +11,13 @@ use std::time::Duration;
 
 use outrigger_connect::{Connection, Era, Listing, Offer, TransportSpec};
 use outrigger_host::config::{Config, EntryState};
-use outrigger_host::{FailureKind, Ready, ServerState, ServerStatus};
+use outrigger_host::{Ready, ServerState, ServerStatus};
 use outrigger_journal::Redactor;
 use serde_json::value::RawValue;
 use serde_json::{Map, Value, json};
 use tokio_util::sync::CancellationToken;
 
+use super::call::unavailable;
 use super::tools::state_as_json;
 use crate::cli::{Common, InspectArgs};
 use crate::error::{CommandError, Exit};
@@ -68,11 +69,12 @@ async fn inspect(
         () = cancel.cancelled() => None,
         document = document(&status, &config) => Some(document),
     };
+    let redactor = session.run.redactor().clone();
     session.close(None, screen).await?;
     let Some(document) = looked else {
         return Err(CommandError::new(Exit::Interrupted, "interrupted"));
     };
-    let document = without_secrets(&document, &config)?;
+    let document = without_secrets(&document, &redactor)?;
     if args.json {
         screen.json(&document)?;
     } else {
@@ -80,23 +82,17 @@ async fn inspect(
     }
     Ok(match &status.state {
         ServerState::Ready(_) => Exit::Done.into(),
-        ServerState::Quarantined(failure) if failure.kind == FailureKind::Config => {
-            Exit::Usage.into()
-        }
-        ServerState::Quarantined(failure) if failure.kind == FailureKind::NeedsTrust => {
-            Exit::Refused.into()
-        }
+        ServerState::Quarantined(failure) => unavailable(failure).into(),
         _ => Exit::Unavailable.into(),
     })
 }
 
 /// A server knows its own secrets, and may tell them.
-fn without_secrets(document: &Value, config: &Config) -> Result<Value, CommandError> {
+fn without_secrets(document: &Value, redactor: &Redactor) -> Result<Value, CommandError> {
     let unreadable = |error: serde_json::Error| {
         CommandError::failed(format!("the report cannot be written as JSON: {error}"))
     };
     let raw = serde_json::value::to_raw_value(document).map_err(unreadable)?;
-    let redactor = Redactor::new(config.secrets());
     serde_json::from_str(redactor.redact_json(&raw).get()).map_err(unreadable)
 }
 
