@@ -148,7 +148,8 @@ fn chosen(server: &ServerStatus, args: &PinArgs) -> Result<Vec<Arc<CatalogTool>>
 fn show(waiting: &Waiting, screen: Screen) {
     const DESCRIBED: usize = 100;
     let catalog = waiting.server.catalog.clone().unwrap_or_default();
-    screen.insist(screen.talk(Label::Name, waiting.server.name.as_str()));
+    let name = visible::line(waiting.server.name.as_str());
+    screen.insist(screen.talk(Label::Name, &name));
     for tool in &waiting.tools {
         let held = catalog.held.iter().find(|held| held.tool.name == tool.name);
         let (word, label) = match held {
@@ -172,7 +173,7 @@ fn show(waiting: &Waiting, screen: Screen) {
             screen.insist("    the definition that was approved is no longer here, so what has changed cannot be shown; the whole of it is now:");
             screen.insist(format_args!(
                 "    {}",
-                visible::line(&tool.definition().to_string())
+                visible::folded_json(&tool.definition().to_string())
             ));
         }
     }

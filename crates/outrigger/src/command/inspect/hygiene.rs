@@ -3,9 +3,8 @@
 
 use outrigger_connect::{Connection, HttpSpec, TransportSpec};
 use outrigger_host::catalog::ServerCatalog;
+use outrigger_host::hidden;
 use url::Host;
-
-use crate::visible;
 
 /// About how it is reached.
 pub(super) fn of_transport(transport: &TransportSpec) -> Option<String> {
@@ -42,22 +41,11 @@ pub(super) fn of_server(connection: &Connection, catalog: &ServerCatalog) -> Vec
     out.extend(set_aside.map(|tool| format!("tool `{}` set aside: {}", tool.tool, tool.reason)));
     out.extend(catalog.problems.iter().cloned());
     out.extend(connection.remarks());
-    let hidden = |text: &str| visible::lines(text) != text;
-    if connection
-        .peer()
-        .instructions
-        .as_deref()
-        .is_some_and(hidden)
-    {
+    let instructions = connection.peer().instructions.as_deref();
+    if instructions.and_then(hidden::first).is_some() {
         out.push("its instructions hold characters that no reader sees".to_owned());
     }
     for tool in &catalog.tools {
-        if hidden(&tool.description) {
-            out.push(format!(
-                "the description of `{}` holds characters that no reader sees",
-                tool.raw_name
-            ));
-        }
         if tool.description.trim().is_empty() {
             out.push(format!("`{}` has no description", tool.raw_name));
         }

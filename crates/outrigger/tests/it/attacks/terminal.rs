@@ -58,6 +58,10 @@ fn nothing_that_a_server_says_acts_on_the_terminal() {
         &["doctor"],
         &["doctor", "--json"],
         &["config", "show"],
+        &["inspect", "lab"],
+        &["inspect", "lab", "--json"],
+        &["inspect", "broken"],
+        &["pin", "lab", "--yes"],
         &["call", "broken", "x"],
         &["call", "lab", "bad", "--allow", "*"],
         &["call", "lab", "fail", "--allow", "*"],
@@ -65,6 +69,7 @@ fn nothing_that_a_server_says_acts_on_the_terminal() {
         &["call", "lab", "typed", "--allow", "*"],
         &["call", "lab", "say", "--allow", "*", "-vv"],
         &["call", "lab", "say", "--allow", "*", "--json"],
+        &["call", "lab", "say", "--allow", "*", "--wire", "-"],
     ] {
         let shown = screen(&place, words);
         // What a tool returned is data on standard output; all other lines are ours.
