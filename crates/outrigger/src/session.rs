@@ -12,11 +12,12 @@ use outrigger_connect::{Connector, FileTokens, OAuth, Root, Secret};
 use outrigger_host::approve::{Approver, NobodyThere};
 use outrigger_host::config::{Config, EntryState, ProjectStanding, Severity, Trust};
 use outrigger_host::grants::Grants;
+use outrigger_host::hooks::{HookRefusal, Hooks};
 use outrigger_host::pins::{PinMode, Pins};
 use outrigger_host::policy::Policy;
 use outrigger_host::questions::{Questions, Respondent, Sampler};
 use outrigger_host::{Host, Parts};
-use outrigger_journal::{Event, Journal, Observer, Redactor, Run, RunOptions};
+use outrigger_journal::{Event, Journal, Observer, Redactor, Run, RunOptions, RunStatus, Tokens};
 use tokio_util::sync::CancellationToken;
 use url::Url;
 
@@ -28,7 +29,7 @@ use crate::keyboard::Keyboard;
 use crate::screen::{Label, Screen};
 use crate::trust::{self, Said, TrustStore};
 use crate::wire::WireTrace;
-use crate::{approver, models, questions, surroundings, visible};
+use crate::{approver, hooks, models, questions, secrets, surroundings, traces, visible};
 
 /// The hidden subcommand that stands between this program and each server it starts.
 pub(crate) const SUPERVISE: &str = "__supervise";
@@ -139,6 +140,17 @@ pub(crate) enum Record {
     Nothing,
 }
 
+impl Record {
+    /// What becomes of tools that are not approved.
+    fn pin_mode(&self, common: &Common) -> PinMode {
+        match self {
+            _ if common.locked => PinMode::Locked,
+            Self::Journal(_) => PinMode::FirstUse,
+            Self::Nothing => PinMode::Look,
+        }
+    }
+}
+
 /// The first event of a run of `command`.
 pub(crate) fn run_started(
     common: &Common,
@@ -162,6 +174,7 @@ pub(crate) struct Session {
     pub(crate) journal: Option<Journal>,
     oauth: Option<OAuth>,
     locked: bool,
+    hooks: Arc<Hooks>,
 }
 
 /// How a session is to be begun.
@@ -203,6 +216,7 @@ impl Person {
 }
 
 impl Session {
+    /// Follows the references to secrets, runs the hooks of the start, and starts the servers.
     pub(crate) async fn open(opening: Opening<'_>) -> Result<Self, CommandError> {
         let Opening {
             common,
@@ -215,41 +229,29 @@ impl Session {
             allow,
         } = opening;
         let policy = Policy::new(&config.policy, allow)?;
-        let mode = match &record {
-            _ if common.locked => PinMode::Locked,
-            Record::Journal(_) => PinMode::FirstUse,
-            Record::Nothing => PinMode::Look,
-        };
-        let pins = pins(common, config, mode)?;
-        let secrets = [config.secrets(), models::keys()].concat();
+        let pins = pins(common, config, record.pin_mode(common))?;
+        let recorded = matches!(record, Record::Journal(_));
+        let config = with_secrets(config, recorded, screen).await?;
+        let secrets = config.secrets();
         let wire = common.wire.as_deref();
         let trace = wire.map(|place| WireTrace::open(place, &secrets, screen));
         let trace = trace.transpose()?;
-        let options = RunOptions { observers, secrets };
-        let (journal, run) = match record {
-            Record::Nothing => (None, Run::unrecorded(options)),
-            Record::Journal(started) => {
-                let journal = Journal::open(&surroundings::journal(common)?)?;
-                let run = journal.begin(started, options).await?;
-                (Some(journal), run)
-            }
-        };
+        let (journal, run, started) =
+            begun(common, record, RunOptions { observers, secrets }).await?;
+        traces::follow(run.redactor());
+        let hooks = Arc::new(hooks::of(&config, supervisor())?);
+        if let Some(started) = &started
+            && let Err(refusal) = hooks.session_start(&run, started).await
+        {
+            return Err(refused(refusal, run, journal).await);
+        }
         let workspace = surroundings::workspace(common)?;
-        let builtins = builtin::servers(config, &workspace)?;
+        let builtins = builtin::servers(&config, &workspace)?;
         // Without a home there are no tokens, and most servers need none.
         let oauth = oauth(common, run.redactor()).ok();
-        let mut connector = Connector::new(env!("CARGO_PKG_VERSION"), supervisor());
-        if let Some(oauth) = &oauth {
-            connector = connector.with_oauth(oauth.clone());
-        }
-        if let Some(folder) = surroundings::eras() {
-            connector = connector.with_eras(Arc::new(EraFolder::new(folder)));
-        }
-        if let Some(trace) = trace {
-            connector = connector.with_tap(trace);
-        }
+        let connector = connector(oauth.as_ref(), trace);
         let host = Host::start(
-            config,
+            &config,
             Parts {
                 connector,
                 run: run.clone(),
@@ -262,6 +264,7 @@ impl Session {
                 },
                 policy,
                 pins,
+                hooks: Arc::clone(&hooks),
             },
         );
         Ok(Self {
@@ -270,6 +273,7 @@ impl Session {
             journal,
             oauth,
             locked: common.locked,
+            hooks,
         })
     }
 
@@ -349,6 +353,10 @@ impl Session {
             oauth.finish(RENEWAL).await;
         }
         if let Some(ended) = ended {
+            for failure in self.hooks.session_end(&self.run, &ended).await {
+                let warning = screen.talk(Label::Warn, "warning:");
+                screen.insist(format_args!("{warning} {}", visible::line(&failure)));
+            }
             self.run.record(ended);
         }
         if let Some(journal) = self.journal {
@@ -408,6 +416,86 @@ fn root(workspace: &Path) -> Result<Root, CommandError> {
     })
 }
 
+/// The run, where it is recorded, and how it began there.
+async fn begun(
+    common: &Common,
+    record: Record,
+    options: RunOptions,
+) -> Result<(Option<Journal>, Run, Option<Event>), CommandError> {
+    match record {
+        Record::Nothing => Ok((None, Run::unrecorded(options), None)),
+        Record::Journal(started) => {
+            let journal = Journal::open(&surroundings::journal(common)?)?;
+            let run = journal.begin(started.clone(), options).await?;
+            Ok((Some(journal), run, Some(started)))
+        }
+    }
+}
+
+/// Makes connections, with what is remembered of servers and the tokens of this person.
+fn connector(oauth: Option<&OAuth>, trace: Option<Arc<WireTrace>>) -> Connector {
+    let mut connector = Connector::new(env!("CARGO_PKG_VERSION"), supervisor());
+    if let Some(oauth) = oauth {
+        connector = connector.with_oauth(oauth.clone());
+    }
+    if let Some(folder) = surroundings::eras() {
+        connector = connector.with_eras(Arc::new(EraFolder::new(folder)));
+    }
+    if let Some(trace) = trace {
+        connector = connector.with_tap(trace);
+    }
+    connector
+}
+
+/// The configuration with its references followed. A server that lacks a secret is set aside; a hook
+/// that lacks one ends the command, since it may have been there to say no.
+pub(crate) async fn with_secrets(
+    config: &Config,
+    recorded: bool,
+    screen: Screen,
+) -> Result<Config, CommandError> {
+    let mut config = config.clone();
+    if !recorded {
+        // Hooks are for calls.
+        config.hooks.clear();
+    }
+    let known = config.problems.len();
+    config.hide(models::keys());
+    let resolver = secrets::Secrets::new(supervisor());
+    let warnings = config.resolve(&resolver).await;
+    traces::hide(&config.secrets());
+    for problem in warnings {
+        screen.say(visible::lines(problem.render().trim_end()));
+    }
+    let broken = config.problems.get(known..).unwrap_or_default();
+    for problem in broken {
+        screen.insist(visible::lines(problem.render().trim_end()));
+    }
+    if broken.is_empty() {
+        return Ok(config);
+    }
+    let error = CommandError::usage("a hook lacks a secret; nothing was started");
+    Err(error.hint("`outrigger secrets list` tries each reference"))
+}
+
+/// A run that a hook did not let begin, recorded as such.
+async fn refused(refusal: HookRefusal, run: Run, journal: Option<Journal>) -> CommandError {
+    let error = refusal.to_string();
+    run.record(Event::RunEnded {
+        status: RunStatus::Refused,
+        reason: Some(error.clone()),
+        answer: None,
+        usage: Tokens::default(),
+    });
+    drop(run);
+    if let Some(journal) = journal
+        && let Err(error) = journal.close().await
+    {
+        return error.into();
+    }
+    CommandError::new(Exit::Refused, visible::line(&error).into_owned())
+}
+
 /// The tokens of this person; `redactor` learns each of them before it is used. Nobody is sent to
 /// sign in: that is `outrigger login`'s.
 pub(crate) fn oauth(common: &Common, redactor: &Redactor) -> Result<OAuth, CommandError> {
@@ -418,7 +506,7 @@ pub(crate) fn oauth(common: &Common, redactor: &Redactor) -> Result<OAuth, Comma
 }
 
 /// This program, run as the supervisor of a server.
-fn supervisor() -> Option<Vec<OsString>> {
+pub(crate) fn supervisor() -> Option<Vec<OsString>> {
     surroundings::own_program().map(|program| vec![program.into_os_string(), SUPERVISE.into()])
 }
 

@@ -68,11 +68,13 @@ async fn inspect(
         () = cancel.cancelled() => None,
         document = document(&status, &config) => Some(document),
     };
+    // Knows the tokens and the secrets that were fetched, too.
+    let redactor = session.run.redactor().clone();
     session.close(None, screen).await?;
     let Some(document) = looked else {
         return Err(CommandError::new(Exit::Interrupted, "interrupted"));
     };
-    let document = without_secrets(&document, &config)?;
+    let document = without_secrets(&document, &redactor)?;
     if args.json {
         screen.json(&document)?;
     } else {
@@ -91,12 +93,11 @@ async fn inspect(
 }
 
 /// A server knows its own secrets, and may tell them.
-fn without_secrets(document: &Value, config: &Config) -> Result<Value, CommandError> {
+fn without_secrets(document: &Value, redactor: &Redactor) -> Result<Value, CommandError> {
     let unreadable = |error: serde_json::Error| {
         CommandError::failed(format!("the report cannot be written as JSON: {error}"))
     };
     let raw = serde_json::value::to_raw_value(document).map_err(unreadable)?;
-    let redactor = Redactor::new(config.secrets());
     serde_json::from_str(redactor.redact_json(&raw).get()).map_err(unreadable)
 }
 
