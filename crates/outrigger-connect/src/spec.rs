@@ -196,8 +196,10 @@ impl fmt::Debug for StdioSpec {
 impl fmt::Debug for HttpSpec {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let names: Vec<_> = self.headers.iter().map(|(name, _)| name).collect();
+        // Path and parameters may be secret too.
+        let origin = self.url.origin().ascii_serialization();
         f.debug_struct("HttpSpec")
-            .field("url", &self.url.as_str())
+            .field("origin", &origin)
             .field("headers", &names)
             .field("ca_files", &self.ca_files)
             .field("oauth", &self.oauth)

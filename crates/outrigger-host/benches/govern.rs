@@ -23,8 +23,11 @@ use outrigger_connect::{
 };
 use outrigger_host::approve::NobodyThere;
 use outrigger_host::config::{Config, Surroundings, load_instead};
+use outrigger_host::hooks::Hooks;
 use outrigger_host::outcome::CallOutcome;
+use outrigger_host::pins::Pins;
 use outrigger_host::policy::{Call, Origins, Policy, Principal, Subject};
+use outrigger_host::questions::Questions;
 use outrigger_host::{Builtin, CallContext, Host, Parts, ProposedCall};
 use outrigger_journal::{Event, Journal, RunOptions};
 use serde_json::value::RawValue;
@@ -160,7 +163,10 @@ async fn governed(folder: &Path, config: &Config) -> [f64; 2] {
             pipe: Arc::new(Pay),
         }],
         approver: Arc::new(NobodyThere),
+        questions: Questions::default(),
         policy: Policy::new(&config.policy, &[]).unwrap(),
+        pins: Pins::none(),
+        hooks: Arc::new(Hooks::none()),
     };
     let host = Host::start(config, parts);
     assert!(host.settled(Duration::from_secs(10)).await.is_empty());

@@ -26,6 +26,8 @@ pub struct Question<'a> {
     pub arguments: &'a str,
     /// The rule that wants to know.
     pub rule: &'a str,
+    /// What was said before does not answer this one.
+    pub anew: bool,
 }
 
 /// The answer.

@@ -5,6 +5,8 @@
 //! Nothing becomes empty because a variable is not set. No secret is in a Debug form or in what is
 //! shown. Reads only the files it names; the environment and all folders are passed in.
 //!
+//! A secret that stands elsewhere is not fetched by loading; see [`Config::resolve`].
+//!
 //! Leaves out: deciding about calls (policy), asking whether a project is trusted, building models.
 
 mod cases;
@@ -12,6 +14,10 @@ mod defaults;
 mod discover;
 mod environment;
 mod expand;
+mod gap;
+mod hook;
+pub mod import;
+mod literal;
 mod load;
 mod lower;
 mod merge;
@@ -22,7 +28,9 @@ mod parse;
 mod policy;
 mod problem;
 mod project;
+mod reference;
 mod report;
+mod resolve;
 mod run;
 mod secret;
 mod server;
@@ -33,20 +41,25 @@ mod value;
 
 use std::path::Path;
 use std::sync::Arc;
+use std::time::Duration;
 
 use indexmap::IndexMap;
 use outrigger_connect::ServerName;
 
 pub use cases::{PolicyCase, policy_cases};
 pub use defaults::ServerDefaults;
+pub use hook::{HookEvent, HookSettings};
+pub use literal::Literal;
 pub use load::{load, load_instead};
-pub use model::{ModelSettings, ProviderEntry, ProviderSettings, ProviderState};
+pub use model::{ApiKey, ModelSettings, ProviderEntry, ProviderSettings, ProviderState};
 pub use origin::{Layer, Origin, Setting};
 pub use parse::Format;
 pub use policy::{Decision, Mode, ModeRefused, PolicyRule, PolicyTable, ToolMatch};
 pub use problem::{ConfigProblem, Excerpt, Severity};
 pub use project::{Brought, Project, ProjectStanding, Trust};
+pub use reference::{Reference, Resolver, Unresolved};
 pub(crate) use report::nearest;
+pub use resolve::ReferenceUse;
 pub use run::{BuiltinSettings, RunLimits};
 pub use server::{EntryState, ServerEntry, ServerSettings, Shadowed};
 pub use surroundings::Surroundings;
@@ -68,6 +81,13 @@ pub struct Config {
     pub defaults: ServerDefaults,
     /// Which built-in servers are on.
     pub builtin: BuiltinSettings,
+    /// What else has a say about calls: hooks of managed files first, then `--config`, project and
+    /// user; in a file as written. Those of a project that is not trusted are not run.
+    pub hooks: Vec<HookSettings>,
+    /// `[secrets] timeout`: how long one reference may take to be followed. 30 seconds by default.
+    pub secret_timeout: Setting<Duration>,
+    /// Secrets that stand in the files themselves, as far as they look like it.
+    pub literals: Vec<Literal>,
     /// What is wrong outside of servers and providers, whose own problems are in their entries.
     /// Warnings about entries that are used are here too.
     pub problems: Vec<ConfigProblem>,

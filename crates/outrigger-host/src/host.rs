@@ -24,6 +24,7 @@ pub use server::{Failure, FailureKind, Ready, ServerState};
 use crate::approve::Approver;
 use crate::catalog::{Catalog, CatalogTool, ServerCatalog};
 use crate::config::{Config, Decision};
+use crate::hooks::Hooks;
 use crate::host::person::Person;
 use crate::host::server::{Launch, Member, Plan};
 use crate::outcome::{CallOutcome, Rejection};
@@ -54,6 +55,8 @@ pub struct Parts {
     pub policy: Policy,
     /// Knows what was approved.
     pub pins: Pins,
+    /// Have a say about calls.
+    pub hooks: Arc<Hooks>,
 }
 
 /// A server in this process.
@@ -78,6 +81,7 @@ struct Shared {
     redactor: Redactor,
     policy: Policy,
     approver: Arc<dyn Approver>,
+    hooks: Arc<Hooks>,
     sessions: Sessions,
     person: Arc<Person>,
     calls: AtomicU32,
@@ -138,6 +142,7 @@ impl Host {
             redactor,
             policy: parts.policy,
             approver: parts.approver,
+            hooks: parts.hooks,
             sessions: Sessions::default(),
             person,
             calls: AtomicU32::new(0),
@@ -268,6 +273,10 @@ impl Host {
 
     pub(crate) fn approver(&self) -> &dyn Approver {
         &*self.shared.approver
+    }
+
+    pub(crate) fn hooks(&self) -> &Hooks {
+        &self.shared.hooks
     }
 
     pub(crate) fn sessions(&self) -> &Sessions {

@@ -12,6 +12,7 @@ pub mod config;
 mod digest;
 pub mod grants;
 pub mod hidden;
+pub mod hooks;
 mod host;
 mod kept_file;
 mod name;

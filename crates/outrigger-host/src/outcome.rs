@@ -50,6 +50,13 @@ pub enum Rejection {
         /// The reason written with the rule.
         reason: Option<String>,
     },
+    /// A hook said no, or gave no answer.
+    Hook {
+        /// The hook, as a person would find it.
+        hook: String,
+        /// Its reason, or why it failed.
+        reason: String,
+    },
     /// A person said no.
     Declined {
         /// What they said with it.
@@ -119,11 +126,15 @@ impl CallOutcome {
 }
 
 impl Rejection {
-    /// Whether policy, a pin, a person or nobody refused it: the cases of exit code 3.
+    /// Whether policy, a hook, a pin, a person or nobody refused it: the cases of exit code 3.
     pub fn is_refusal(&self) -> bool {
         matches!(
             self,
-            Self::Denied { .. } | Self::Declined { .. } | Self::NobodyToAsk { .. } | Self::HeldBack
+            Self::Denied { .. }
+                | Self::Hook { .. }
+                | Self::Declined { .. }
+                | Self::NobodyToAsk { .. }
+                | Self::HeldBack
         )
     }
 }

@@ -1,10 +1,11 @@
-//! The life of one call: `prepare → authorize → dispatch → finish`, and exactly one end in the
+//! The life of one call: `prepare → hooks → authorize → dispatch → finish → hooks`, and exactly one end in the
 //! journal whatever happens, also when the caller stops waiting. Every way in (agent, command line,
 //! gateway, library) comes through [`Host::call`]; there is no other road to a server.
 
 mod authorize;
 mod dispatch;
 mod finish;
+mod hooked;
 mod late;
 mod prepare;
 
@@ -14,12 +15,14 @@ use std::time::{Duration, Instant};
 
 use outrigger_connect::{Progress, ServerName};
 use outrigger_journal::{Event, OutcomeKind, Run};
+use serde_json::value::RawValue;
 use tokio_util::sync::CancellationToken;
 
 pub use authorize::Permit;
 pub(crate) use authorize::Sessions;
 
 use self::late::LateAnswers;
+use crate::catalog::CatalogTool;
 use crate::host::Host;
 use crate::outcome::{CallOutcome, Rejection};
 use crate::policy::Principal;
@@ -82,24 +85,26 @@ impl Host {
             line.server.as_ref().map(ServerName::as_str),
             &self.checks(toolset, &proposed.tool),
         );
-        if let Some(server) = line
+        let restarted = line
             .server
             .as_ref()
-            .filter(|server| self.take_restarted(server))
-        {
+            .filter(|server| self.take_restarted(server));
+        if let Some(server) = restarted {
             words.insert(0, words::restarted(server.as_str()));
         }
-        for words in &mut words {
-            if let Words::Text(text) = words
-                && let Cow::Owned(clean) = self.redactor().redact(text)
-            {
-                *text = clean;
-            }
-        }
+        let remarks = usize::from(restarted.is_some());
+        self.clean(&mut words);
         let summary = words::for_person(&outcome);
         let summary = self.redactor().redact(&summary).into_owned();
         let took = line.close(&outcome, &words, &summary);
         let origin = line.server.clone().filter(|_| shows_a_server(&outcome));
+        // Whatever becomes of the hooks, how the call ended is written.
+        let shown = hooked::Shown {
+            words: &mut words,
+            remarks,
+            framed: matches!(outcome, CallOutcome::Completed(_)),
+        };
+        self.after_call(&proposed, &outcome, &line, shown).await;
         CallReport {
             call: line.call,
             outcome,
@@ -107,6 +112,17 @@ impl Host {
             words,
             summary,
             took,
+        }
+    }
+
+    /// Takes secrets out of what the model reads.
+    fn clean(&self, words: &mut [Words]) {
+        for words in words {
+            if let Words::Text(text) = words
+                && let Cow::Owned(clean) = self.redactor().redact(text)
+            {
+                *text = clean;
+            }
         }
     }
 
@@ -125,6 +141,15 @@ impl Host {
             Err(rejection) => return CallOutcome::Rejected(rejection),
         };
         line.prepared(&prepared);
+        let asked = hooked::Asked {
+            toolset,
+            proposed,
+            cancel: &context.cancel,
+        };
+        let prepared = match self.before_call(&asked, prepared, line).await {
+            Ok(prepared) => prepared,
+            Err(rejection) => return CallOutcome::Rejected(rejection),
+        };
         let permit = match self.authorize(prepared, &context, line).await {
             Ok(permit) => permit,
             Err(rejection) => return CallOutcome::Rejected(rejection),
@@ -148,8 +173,10 @@ pub(crate) struct LedgerLine {
     run: Run,
     call: u32,
     server: Option<ServerName>,
+    tool: Option<Arc<CatalogTool>>,
+    arguments: Option<Box<RawValue>>,
     sent: Option<Instant>,
-    answered: Option<Box<serde_json::value::RawValue>>,
+    answered: Option<Box<RawValue>>,
     late: Arc<LateAnswers>,
     closed: bool,
 }
@@ -166,6 +193,8 @@ impl LedgerLine {
             run: run.clone(),
             call,
             server: None,
+            tool: None,
+            arguments: None,
             sent: None,
             answered: None,
             late: Arc::default(),
@@ -175,6 +204,8 @@ impl LedgerLine {
 
     fn prepared(&mut self, prepared: &prepare::Prepared) {
         self.server = Some(prepared.tool.server.clone());
+        self.tool = Some(Arc::clone(&prepared.tool));
+        self.arguments = Some(prepared.arguments.raw.clone());
         self.run.record(Event::CallPrepared {
             call: self.call,
             server: prepared.tool.server.to_string(),

@@ -97,6 +97,14 @@ pub fn named(server: &str) -> String {
     shorten(&name, NAME_BYTES)
 }
 
+/// What the model reads in the place of a result that a hook kept back.
+pub fn withheld(reason: &str) -> Words {
+    Words::Text(format!(
+        "The call was made, and its result is kept back by a hook of this host: {}. Repeating the call does not help.",
+        quoted(reason)
+    ))
+}
+
 /// What the model reads with the first call after a server was started again.
 pub fn restarted(server: &str) -> Words {
     Words::Text(format!(
@@ -115,6 +123,9 @@ pub fn for_person(outcome: &CallOutcome) -> String {
         CallOutcome::Rejected(Rejection::Denied { rule, reason }) => {
             let because = reason.as_ref().map(|reason| format!(": {reason}"));
             format!("denied by {rule}{}", because.unwrap_or_default())
+        }
+        CallOutcome::Rejected(Rejection::Hook { hook, reason }) => {
+            format!("denied by {hook}: {reason}")
         }
         CallOutcome::Rejected(Rejection::NobodyToAsk { rule }) => {
             format!("refused: {rule} asks, and nobody is there to answer")
@@ -148,6 +159,10 @@ fn of_rejection(rejection: &Rejection) -> String {
         Rejection::Denied { reason, .. } => {
             text.push_str("the rules of this host do not allow it");
             push_reason(&mut text, reason.as_deref());
+        }
+        Rejection::Hook { reason, .. } => {
+            text.push_str("a hook of this host does not allow it");
+            push_reason(&mut text, Some(reason));
         }
         Rejection::Declined { reason } => {
             text.push_str("the user declined");

@@ -193,6 +193,25 @@ pub enum Event {
         #[serde(default, skip_serializing_if = "Option::is_none")]
         reason: Option<String>,
     },
+    /// A hook was run. What it changed of a call's arguments follows as another `call_prepared`.
+    HookRan {
+        /// Number of the call, for hooks about calls.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        call: Option<u32>,
+        /// When: `before_call`, `after_call`, `session_start`, `session_end`.
+        event: String,
+        /// Where it is configured, as `FILE:LINE`.
+        hook: String,
+        /// What it said.
+        said: HookSaid,
+        /// Whether it changed arguments, or what the model reads.
+        changed: bool,
+        /// The reason it gave, or why it failed.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        reason: Option<String>,
+        /// Milliseconds.
+        took_ms: u64,
+    },
     /// The call is about to be sent. Durable before its first byte leaves.
     CallIntent {
         /// Number of the call.
@@ -211,7 +230,7 @@ pub enum Event {
         /// The answer as it came, where there was one.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         result: Option<Box<RawValue>>,
-        /// Estimated tokens of what the model reads of it.
+        /// Estimated tokens of what the model reads of it, unless a hook changes that afterwards.
         tokens: u64,
         /// Milliseconds from sending to the end; 0 when nothing was sent.
         took_ms: u64,
@@ -266,6 +285,37 @@ pub enum DecidedBy {
     Grant,
     /// Nobody: a rule asked and there was nobody to answer.
     Nobody,
+    /// A hook: it said no, or yes where a rule asked.
+    Hook,
+}
+
+/// What a hook said.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum HookSaid {
+    /// Nothing about whether to go on.
+    Nothing,
+    /// The call may run, as far as rules ask.
+    Allow,
+    /// A person is to be asked.
+    Ask,
+    /// No.
+    Deny,
+    /// It gave no answer that can be read, in time; that counts as no.
+    Failed,
+}
+
+impl HookSaid {
+    /// The word that is stored and shown.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Nothing => "nothing",
+            Self::Allow => "allow",
+            Self::Ask => "ask",
+            Self::Deny => "deny",
+            Self::Failed => "failed",
+        }
+    }
 }
 
 /// How a question of a server ended.

@@ -20,7 +20,7 @@ mod writer;
 
 pub use error::JournalError;
 pub use event::{
-    DecidedBy, Event, OutcomeKind, QuestionAnswer, Recorded, RunStatus, Tokens, VERSION,
+    DecidedBy, Event, HookSaid, OutcomeKind, QuestionAnswer, Recorded, RunStatus, Tokens, VERSION,
 };
 pub use journal::Journal;
 pub use order::Misplaced;

@@ -93,7 +93,8 @@ impl Order {
             | Event::QuestionEnded { .. }
             | Event::TurnStarted { .. }
             | Event::ModelRetry { .. }
-            | Event::ModelAnswered { .. } => {}
+            | Event::ModelAnswered { .. }
+            | Event::HookRan { .. } => {}
         }
         Ok(())
     }

@@ -22,6 +22,7 @@ use outrigger_connect::{
 };
 use outrigger_host::approve::NobodyThere;
 use outrigger_host::config::Surroundings;
+use outrigger_host::hooks::Hooks;
 use outrigger_host::outcome::CallOutcome;
 use outrigger_host::pins::Pins;
 use outrigger_host::policy::Policy;
@@ -124,6 +125,7 @@ impl Governed {
             questions: outrigger_host::questions::Questions::default(),
             policy: Policy::new(&config.policy, &[]).unwrap(),
             pins: Pins::none(),
+            hooks: Arc::new(Hooks::none()),
         };
         let host = Host::start(&config, parts);
         assert!(host.settled(Duration::from_secs(10)).await.is_empty());

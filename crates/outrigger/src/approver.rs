@@ -38,7 +38,8 @@ struct Person {
 #[async_trait]
 impl Approver for Person {
     async fn ask(&self, question: Question<'_>) -> Answer {
-        if let Some(grant) = self.grants.find(question, Timestamp::now()) {
+        let earlier = self.grants.find(question, Timestamp::now());
+        if let Some(grant) = earlier.filter(|_| !question.anew) {
             return Answer::Granted {
                 grant: described(&grant),
             };

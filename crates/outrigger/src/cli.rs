@@ -117,6 +117,8 @@ pub(crate) enum Command {
     Call(CallArgs),
     /// Show the configuration in force
     Config(ConfigArgs),
+    /// List references to secrets, and move secrets out of configuration files
+    Secrets(SecretsArgs),
     /// List what you have said about calls to come, and take it back
     Grants(GrantsArgs),
     /// Show which tools are new or have changed, and approve them as they are
@@ -352,6 +354,42 @@ pub(crate) struct WhyArgs {
     /// As JSON
     #[arg(long)]
     pub(crate) json: bool,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct SecretsArgs {
+    #[command(subcommand)]
+    pub(crate) command: SecretsCommand,
+}
+
+#[derive(Debug, Subcommand)]
+pub(crate) enum SecretsCommand {
+    /// Each reference, where it stands, and whether it can be followed; never a value
+    List {
+        /// As JSON
+        #[arg(long)]
+        json: bool,
+    },
+    /// Move secrets that stand in your configuration files into a store, and leave references
+    Import {
+        /// Where they go
+        #[arg(long, value_name = "STORE", default_value = "file")]
+        to: Store,
+        /// Do not ask
+        #[arg(long)]
+        yes: bool,
+    },
+}
+
+/// Where secrets are kept.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub(crate) enum Store {
+    /// A file of its own in the configuration folder, for its owner only
+    File,
+    /// The system's keyring (needs the feature `keyring`)
+    Keyring,
+    /// An encrypted file in the configuration folder (needs the feature `age`)
+    Age,
 }
 
 #[derive(Debug, Args)]

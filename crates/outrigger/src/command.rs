@@ -14,6 +14,7 @@ pub(crate) mod model;
 pub(crate) mod pin;
 pub(crate) mod policy;
 pub(crate) mod runs;
+pub(crate) mod secrets;
 pub(crate) mod server;
 pub(crate) mod tools;
 pub(crate) mod trust;

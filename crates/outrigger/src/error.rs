@@ -84,6 +84,12 @@ impl From<outrigger_host::policy::BadGlob> for CommandError {
     }
 }
 
+impl From<outrigger_host::config::Unresolved> for CommandError {
+    fn from(error: outrigger_host::config::Unresolved) -> Self {
+        Self::failed(error.reason).hints(error.hint)
+    }
+}
+
 impl From<outrigger_host::config::ModeRefused> for CommandError {
     fn from(error: outrigger_host::config::ModeRefused) -> Self {
         Self::usage(error.to_string())

@@ -10,14 +10,18 @@ mod cpu;
 mod display;
 mod eras;
 mod error;
+mod hooks;
 mod keyboard;
 mod loopback;
 mod models;
+mod program;
 mod questions;
 mod sampler;
 mod screen;
+mod secrets;
 mod session;
 mod surroundings;
+mod traces;
 mod trust;
 mod visible;
 mod wire;
@@ -63,6 +67,7 @@ fn run(cli: Cli, screen: Screen) -> Result<ExitCode, CommandError> {
         Command::Ask(args) => runtime()?.block_on(command::ask::run(common, args, screen)),
         Command::Tools(args) => runtime()?.block_on(command::tools::run(common, &args, screen)),
         Command::Call(args) => runtime()?.block_on(command::call::run(common, args, screen)),
+        Command::Secrets(args) => runtime()?.block_on(command::secrets::run(common, &args, screen)),
         Command::Config(args) => command::config::run(common, &args, screen),
         Command::Policy(args) => runtime()?.block_on(command::policy::run(common, args, screen)),
         Command::Why(args) => runtime()?.block_on(command::why::run(common, &args, screen)),

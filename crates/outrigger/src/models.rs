@@ -14,21 +14,23 @@ use outrigger_model::Model;
 
 use crate::error::{CommandError, Exit};
 use crate::screen::Screen;
-use crate::surroundings;
+use crate::{surroundings, traces};
 
-/// Chooses and sets up the model. `threads` is for a local one.
+/// Chooses and sets up the model, once the references of its provider (or of all, where none is
+/// named) are followed. `threads` is for a local one.
 pub(crate) async fn choose(
     requested: Option<&str>,
-    config: &Config,
+    config: &mut Config,
     threads: Option<usize>,
     screen: Screen,
 ) -> Result<Arc<dyn Model>, CommandError> {
-    let configured = config
-        .model
-        .default
-        .as_ref()
-        .map(|setting| setting.value.as_str());
+    let default = config.model.default.clone();
+    let configured = default.as_ref().map(|setting| setting.value.as_str());
     let wanted = requested.or(configured).unwrap_or_default();
+    let named = wanted.split(':').next().filter(|name| !name.is_empty());
+    let resolver = crate::secrets::Secrets::new(crate::session::supervisor());
+    config.resolve_providers(named, &resolver).await;
+    traces::hide(&[config.secrets(), keys()].concat());
     let providers = providers(config, wanted)?;
     let available = Available {
         variable: &surroundings::set,
@@ -88,6 +90,8 @@ fn providers(
     for (name, entry) in &config.model.providers {
         let read = match &entry.state {
             ProviderState::Broken(problems) => Err(set_aside(name, problems)),
+            // Another one is wanted, and nobody fetched this one's secrets.
+            ProviderState::Ready(settings) if settings.is_incomplete() => continue,
             ProviderState::Ready(settings) => configured(name, settings),
         };
         match read {
@@ -138,10 +142,16 @@ fn configured(name: &str, settings: &ProviderSettings) -> Result<ConfiguredProvi
             )
         })?;
     let mut provider = ConfiguredProvider::new(kind, url);
-    provider.key = key(
-        settings,
-        known.map_or(&[], |provider| provider.key_variables),
-    );
+    let own = settings
+        .key
+        .as_ref()
+        .map(|key| Secret::new(&key.value, format!("`key` at {}", key.origin)));
+    provider.key = own.or_else(|| {
+        key(
+            settings,
+            known.map_or(&[], |provider| provider.key_variables),
+        )
+    });
     let origin = format!("a header of the model provider `{name}`");
     provider.headers = settings
         .headers

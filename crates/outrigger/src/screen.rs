@@ -195,25 +195,10 @@ impl Screen {
         };
         tracing_subscriber::fmt()
             .with_env_filter(filter)
-            .with_writer(|| Diagnosis)
+            .with_writer(crate::traces::line)
             .with_ansi(false)
             .try_init()
             .ok();
-    }
-}
-
-/// Diagnosis holds words of servers, too; each record is written at once.
-struct Diagnosis;
-
-impl io::Write for Diagnosis {
-    fn write(&mut self, record: &[u8]) -> io::Result<usize> {
-        let text = String::from_utf8_lossy(record);
-        io::stderr().write_all(visible::lines(&text).as_bytes())?;
-        Ok(record.len())
-    }
-
-    fn flush(&mut self) -> io::Result<()> {
-        io::stderr().flush()
     }
 }
 

@@ -1,7 +1,8 @@
 //! What the commands that talk to servers share: configuration, journal, host, and an end that
 //! writes everything down.
 
-use std::collections::BTreeSet;
+mod configuration;
+
 use std::ffi::OsString;
 use std::future::Future;
 use std::path::Path;
@@ -10,25 +11,27 @@ use std::time::Duration;
 
 use outrigger_connect::{Connector, FileTokens, OAuth, Root, Secret};
 use outrigger_host::approve::{Approver, NobodyThere};
-use outrigger_host::config::{Config, EntryState, ProjectStanding, Severity, Trust};
+use outrigger_host::config::{Config, ProjectStanding};
 use outrigger_host::grants::Grants;
+use outrigger_host::hooks::{HookRefusal, Hooks};
 use outrigger_host::pins::{PinMode, Pins};
 use outrigger_host::policy::Policy;
 use outrigger_host::questions::{Questions, Respondent, Sampler};
 use outrigger_host::{Host, Parts};
-use outrigger_journal::{Event, Journal, Observer, Redactor, Run, RunOptions};
+use outrigger_journal::{Event, Journal, Observer, Redactor, Run, RunOptions, RunStatus, Tokens};
 use tokio_util::sync::CancellationToken;
 use url::Url;
 
 use crate::builtin;
-use crate::cli::{Common, RunMode};
+use crate::cli::Common;
 use crate::eras::EraFolder;
 use crate::error::{CommandError, Exit};
 use crate::keyboard::Keyboard;
 use crate::screen::{Label, Screen};
-use crate::trust::{self, Said, TrustStore};
 use crate::wire::{self, WireTrace};
-use crate::{approver, models, questions, surroundings, visible};
+use crate::{approver, hooks, questions, surroundings, traces, visible};
+
+pub(crate) use configuration::{configuration, configuration_in, only, trusted, with_secrets};
 
 /// The hidden subcommand that stands between this program and each server it starts.
 pub(crate) const SUPERVISE: &str = "__supervise";
@@ -39,104 +42,31 @@ pub(crate) const PATIENCE: Duration = Duration::from_secs(20);
 /// How long a token that is being renewed is waited for at the end, so that its successor is kept.
 const RENEWAL: Duration = Duration::from_secs(10);
 
-/// Reads the configuration. Broken files and broken policy end the command: what they would have
-/// forbidden is not known. A broken server is only set aside, and so is one that comes with a folder
-/// that nobody trusts.
-pub(crate) fn configuration(common: &Common, screen: Screen) -> Result<Config, CommandError> {
-    let config = trusted(common, screen)?;
-    for problem in &config.problems {
-        match problem.severity {
-            Severity::Warning => screen.say(visible::lines(problem.render().trim_end())),
-            Severity::Error => screen.insist(visible::lines(problem.render().trim_end())),
-        }
-    }
-    if config.fatal().next().is_some() {
-        let error = CommandError::usage("the configuration cannot be used; nothing was started");
-        return Err(error.hint("`outrigger doctor` looks at the rest"));
-    }
-    Ok(config)
-}
-
-/// The configuration after the person was asked about the folder's own, where there is one to ask.
-pub(crate) fn trusted(common: &Common, screen: Screen) -> Result<Config, CommandError> {
-    let mut around = surroundings::of_configuration(common)?;
-    let config = outrigger_host::config::load(&around);
-    let Some(project) = config
-        .project
-        .as_ref()
-        .filter(|project| project.needs_trust())
-    else {
-        return Ok(config);
-    };
-    if !screen.can_ask() {
-        screen.say(format_args!(
-            "{} this folder is not trusted, so what its files bring is not used: {}",
-            screen.talk(Label::Warn, "note:"),
-            trust::names(project)
-        ));
-        screen.say(format_args!(
-            "{} `outrigger trust` shows it and asks; `--trust-project` trusts it for one run",
-            screen.talk(Label::Good, "hint:")
-        ));
-        return Ok(config);
-    }
-    // What was asked about is what is trusted, also when the file has changed meanwhile.
-    around.trust = match trust::ask(project, screen) {
-        Said::No => return Ok(config),
-        Said::ThisRun => Trust::Content(project.digest.clone()),
-        Said::Always => {
-            TrustStore::of(common)?.trust(project)?;
-            Trust::Content(project.digest.clone())
-        }
-    };
-    Ok(outrigger_host::config::load(&around))
-}
-
-/// The same for a run in a mode that the command line may choose.
-pub(crate) fn configuration_in(
-    mode: Option<RunMode>,
-    common: &Common,
-    screen: Screen,
-) -> Result<Config, CommandError> {
-    let mut config = configuration(common, screen)?;
-    if let Some(mode) = mode {
-        config.policy.choose_mode(mode.into())?;
-    }
-    Ok(config)
-}
-
-/// Keeps one configured server, built-in or not; the others are not started.
-pub(crate) fn only(config: &mut Config, name: &str) -> Result<(), CommandError> {
-    let mut known: BTreeSet<String> = config.servers.keys().map(ToString::to_string).collect();
-    known.extend(config.builtin_servers().into_iter().map(ToOwned::to_owned));
-    if let Some(entry) = config
-        .servers
-        .values()
-        .find(|entry| entry.name.as_str() == name)
-        && matches!(entry.state, EntryState::Disabled)
-    {
-        let error = format!("the server `{name}` is switched off at {}", entry.origin);
-        return Err(CommandError::usage(error));
-    }
-    if config.keep_only(name) {
-        Ok(())
-    } else {
-        Err(no_such_server(name, &known))
-    }
-}
-
-fn no_such_server(name: &str, known: &BTreeSet<String>) -> CommandError {
-    let names: Vec<_> = known.iter().map(|name| format!("`{name}`")).collect();
-    let error = CommandError::usage(format!("there is no server `{name}`"));
-    error.hint(format!("configured are {}", names.join(", ")))
-}
-
 /// What a session records into.
 pub(crate) enum Record {
     /// The journal, as a run that begins with this event.
     Journal(Event),
     /// Nothing: the command only looks.
     Nothing,
+}
+
+impl Record {
+    /// The journal, where something is recorded.
+    fn journal(&self, common: &Common) -> Result<Option<Journal>, CommandError> {
+        match self {
+            Self::Journal(_) => Ok(Some(Journal::open(&surroundings::journal(common)?)?)),
+            Self::Nothing => Ok(None),
+        }
+    }
+
+    /// What becomes of tools that are not approved.
+    fn pin_mode(&self, common: &Common) -> PinMode {
+        match self {
+            _ if common.locked => PinMode::Locked,
+            Self::Journal(_) => PinMode::FirstUse,
+            Self::Nothing => PinMode::Look,
+        }
+    }
 }
 
 /// The first event of a run of `command`.
@@ -162,6 +92,7 @@ pub(crate) struct Session {
     pub(crate) journal: Option<Journal>,
     oauth: Option<OAuth>,
     locked: bool,
+    hooks: Arc<Hooks>,
 }
 
 /// How a session is to be begun.
@@ -208,6 +139,7 @@ impl Person {
 }
 
 impl Session {
+    /// Follows the references to secrets, runs the hooks of the start, and starts the servers.
     pub(crate) async fn open(opening: Opening<'_>) -> Result<Self, CommandError> {
         let Opening {
             common,
@@ -220,37 +152,33 @@ impl Session {
             allow,
         } = opening;
         let policy = Policy::new(&config.policy, allow)?;
-        let mode = match &record {
-            _ if common.locked => PinMode::Locked,
-            Record::Journal(_) => PinMode::FirstUse,
-            Record::Nothing => PinMode::Look,
-        };
-        let secrets = [config.secrets(), models::keys()].concat();
         // All that a person could have got wrong is looked at before the run begins.
-        let journal = match &record {
-            Record::Journal(_) => Some(Journal::open(&surroundings::journal(common)?)?),
-            Record::Nothing => None,
-        };
-        let pins = pins(common, config, mode)?;
+        let journal = record.journal(common)?;
+        let pins = pins(common, config, record.pin_mode(common))?;
         let person = Person::of(&person, common, screen)?;
         let wire = common.wire.as_deref();
         let sink = wire.map(wire::Sink::open).transpose()?;
+        let config = with_secrets(config, journal.is_some(), screen).await?;
+        let secrets = config.secrets();
         let options = RunOptions { observers, secrets };
-        let run = match (record, &journal) {
-            (Record::Journal(started), Some(journal)) => journal.begin(started, options).await?,
-            _ => Run::unrecorded(options),
-        };
+        let (run, started) = begun(record, journal.as_ref(), options).await?;
+        traces::follow(run.redactor());
+        let trace = sink
+            .zip(wire)
+            .map(|(sink, place)| WireTrace::new(sink, place, run.redactor().clone(), screen));
+        let hooks = Arc::new(hooks::of(&config, supervisor())?);
+        if let Some(started) = &started
+            && let Err(refusal) = hooks.session_start(&run, started).await
+        {
+            return Err(refused(refusal, run, journal).await);
+        }
         let workspace = surroundings::workspace(common)?;
-        let builtins = builtin::servers(config, &workspace)?;
+        let builtins = builtin::servers(&config, &workspace)?;
         // Without a home there are no tokens, and most servers need none.
         let oauth = oauth(common, run.redactor()).ok();
-        let mut connector = connector(oauth.as_ref());
-        if let (Some(sink), Some(place)) = (sink, wire) {
-            let redactor = run.redactor().clone();
-            connector = connector.with_tap(WireTrace::new(sink, place, redactor, screen));
-        }
+        let connector = connector(oauth.as_ref(), trace);
         let host = Host::start(
-            config,
+            &config,
             Parts {
                 connector,
                 run: run.clone(),
@@ -263,6 +191,7 @@ impl Session {
                 },
                 policy,
                 pins,
+                hooks: Arc::clone(&hooks),
             },
         );
         Ok(Self {
@@ -271,6 +200,7 @@ impl Session {
             journal,
             oauth,
             locked: common.locked,
+            hooks,
         })
     }
 
@@ -350,6 +280,10 @@ impl Session {
             oauth.finish(RENEWAL).await;
         }
         if let Some(ended) = ended {
+            for failure in self.hooks.session_end(&self.run, &ended).await {
+                let warning = screen.talk(Label::Warn, "warning:");
+                screen.insist(format_args!("{warning} {}", visible::line(&failure)));
+            }
             self.run.record(ended);
         }
         if let Some(journal) = self.journal {
@@ -409,6 +343,54 @@ fn root(workspace: &Path) -> Result<Root, CommandError> {
     })
 }
 
+/// The run, where it is recorded, and how it began there.
+async fn begun(
+    record: Record,
+    journal: Option<&Journal>,
+    options: RunOptions,
+) -> Result<(Run, Option<Event>), CommandError> {
+    match (record, journal) {
+        (Record::Journal(started), Some(journal)) => {
+            let run = journal.begin(started.clone(), options).await?;
+            Ok((run, Some(started)))
+        }
+        _ => Ok((Run::unrecorded(options), None)),
+    }
+}
+
+/// Makes connections, with what is remembered of servers and the tokens of this person.
+fn connector(oauth: Option<&OAuth>, trace: Option<Arc<WireTrace>>) -> Connector {
+    let mut connector = Connector::new(env!("CARGO_PKG_VERSION"), supervisor());
+    if let Some(oauth) = oauth {
+        connector = connector.with_oauth(oauth.clone());
+    }
+    if let Some(folder) = surroundings::eras() {
+        connector = connector.with_eras(Arc::new(EraFolder::new(folder)));
+    }
+    if let Some(trace) = trace {
+        connector = connector.with_tap(trace);
+    }
+    connector
+}
+
+/// A run that a hook did not let begin, recorded as such.
+async fn refused(refusal: HookRefusal, run: Run, journal: Option<Journal>) -> CommandError {
+    let error = refusal.to_string();
+    run.record(Event::RunEnded {
+        status: RunStatus::Refused,
+        reason: Some(error.clone()),
+        answer: None,
+        usage: Tokens::default(),
+    });
+    drop(run);
+    if let Some(journal) = journal
+        && let Err(error) = journal.close().await
+    {
+        return error.into();
+    }
+    CommandError::new(Exit::Refused, visible::line(&error).into_owned())
+}
+
 /// The tokens of this person; `redactor` learns each of them before it is used. Nobody is sent to
 /// sign in: that is `outrigger login`'s.
 pub(crate) fn oauth(common: &Common, redactor: &Redactor) -> Result<OAuth, CommandError> {
@@ -418,19 +400,8 @@ pub(crate) fn oauth(common: &Common, redactor: &Redactor) -> Result<OAuth, Comma
     Ok(OAuth::new(Arc::new(tokens)).with_secrets_told(told))
 }
 
-fn connector(oauth: Option<&OAuth>) -> Connector {
-    let mut connector = Connector::new(env!("CARGO_PKG_VERSION"), supervisor());
-    if let Some(oauth) = oauth {
-        connector = connector.with_oauth(oauth.clone());
-    }
-    if let Some(folder) = surroundings::eras() {
-        connector = connector.with_eras(Arc::new(EraFolder::new(folder)));
-    }
-    connector
-}
-
 /// This program, run as the supervisor of a server.
-fn supervisor() -> Option<Vec<OsString>> {
+pub(crate) fn supervisor() -> Option<Vec<OsString>> {
     surroundings::own_program().map(|program| vec![program.into_os_string(), SUPERVISE.into()])
 }
 

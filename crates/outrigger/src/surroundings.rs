@@ -76,6 +76,11 @@ pub(crate) fn workspace(common: &Common) -> Result<PathBuf, CommandError> {
     }
 }
 
+/// The folder of the person's own configuration.
+pub(crate) fn configuration_folder() -> Result<PathBuf, CommandError> {
+    xdg("XDG_CONFIG_HOME", ".config").ok_or_else(|| no_home("XDG_CONFIG_HOME"))
+}
+
 /// The journal's file.
 pub(crate) fn journal(common: &Common) -> Result<PathBuf, CommandError> {
     state(common).map(|dir| dir.join("journal.db"))
@@ -150,13 +155,13 @@ pub(crate) fn own_program() -> Option<PathBuf> {
 }
 
 /// Variables whose name or value is not Unicode cannot be named in configuration, and are left out.
-fn environment() -> BTreeMap<String, String> {
+pub(crate) fn environment() -> BTreeMap<String, String> {
     std::env::vars_os()
         .filter_map(|(name, value)| Some((name.into_string().ok()?, value.into_string().ok()?)))
         .collect()
 }
 
-fn home() -> Option<PathBuf> {
+pub(crate) fn home() -> Option<PathBuf> {
     set("HOME")
         .map(PathBuf::from)
         .filter(|home| home.is_absolute())

@@ -10,6 +10,7 @@ use outrigger_agent::{Agent, Answer, CallCounts, Conversation, Ending, Limits, L
 use outrigger_connect::{Connector, ServePipe, ServerName};
 use outrigger_host::approve::NobodyThere;
 use outrigger_host::config::{self, Surroundings};
+use outrigger_host::hooks::Hooks;
 use outrigger_host::pins::Pins;
 use outrigger_host::policy::Policy;
 use outrigger_host::{Builtin, Host, Parts};
@@ -127,6 +128,7 @@ impl Stage {
             approver: Arc::new(NobodyThere),
             questions: outrigger_host::questions::Questions::default(),
             policy: Policy::new(&config.policy, &[]).unwrap(),
+            hooks: Arc::new(Hooks::none()),
             pins: Pins::none(),
         };
         let host = Host::start(&config, parts);

@@ -1,20 +1,24 @@
 //! Variables in configured text: `${NAME}`, `${NAME:-default}`, `${env:NAME}`, `${workspace}` and
 //! the names other editors have for it. `$${` stands for `${`; a `$` before anything else is text.
-//! A variable that is not set is an error: nothing ever becomes empty by accident.
+//! A variable that is not set is an error: nothing ever becomes empty by accident. A reference to a
+//! secret (`${file:PATH}` and its like) leaves a gap that is filled when a server is about to start.
 
 use std::path::Path;
 
+use super::reference::{LITERAL, Reference};
 use super::surroundings::Surroundings;
 
 /// Defaults may hold variables whose defaults hold variables, this deep.
 const MAX_DEPTH: usize = 8;
 
 /// Text with its variables replaced.
-#[derive(Debug, Default, PartialEq, Eq)]
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(crate) struct Expanded {
     pub(crate) text: String,
     /// The environment variables that went into it, with their values.
     pub(crate) used: Vec<(String, String)>,
+    /// Secrets that go into it at these offsets, in their order, once they are there.
+    pub(crate) missing: Vec<(usize, Reference)>,
 }
 
 /// Why text cannot be expanded.
@@ -34,6 +38,8 @@ pub(crate) enum ExpandError {
     Malformed { reference: String },
     #[error("nests defaults more than {MAX_DEPTH} deep")]
     TooDeep,
+    #[error("has a reference `{scheme}:`, which {fault}")]
+    Reference { scheme: String, fault: &'static str },
 }
 
 impl ExpandError {
@@ -49,6 +55,9 @@ impl ExpandError {
                     id.chars().map(|c| if c.is_ascii_alphanumeric() { c.to_ascii_uppercase() } else { '_' }).collect();
                 format!("put the value into an environment variable and write `${{{name}}}` in its place")
             }
+            Self::Reference { .. } => {
+                format!("write `{LITERAL}` before a text that is meant as it stands")
+            }
             Self::Unclosed | Self::Malformed { .. } | Self::TooDeep => {
                 "known are `${NAME}`, `${NAME:-default}` and `${workspace}`; write `$${` for a `${` that is meant as text"
                     .into()
@@ -62,6 +71,42 @@ pub(crate) fn expand(text: &str, surroundings: &Surroundings) -> Result<Expanded
     let mut out = Expanded::default();
     expand_into(text, surroundings, &mut out, 0)?;
     Ok(out)
+}
+
+/// The same for a value that may hold a secret: as a whole it may also be a reference
+/// (`file:PATH`), or a text that is only to look like one (`literal:file:PATH`).
+pub(crate) fn expand_value(
+    text: &str,
+    surroundings: &Surroundings,
+) -> Result<Expanded, ExpandError> {
+    if let Some(literal) = text.strip_prefix(LITERAL) {
+        return expand(literal, surroundings);
+    }
+    let Some((scheme, rest)) = Reference::split(text) else {
+        return expand(text, surroundings);
+    };
+    let inner = match scheme {
+        "file" => expand(rest, surroundings)?,
+        _ => Expanded {
+            text: rest.to_owned(),
+            ..Expanded::default()
+        },
+    };
+    if !inner.missing.is_empty() || !Reference::is_whole(scheme, &inner.text) {
+        return expand(text, surroundings);
+    }
+    let reference = read(scheme, &inner.text, surroundings)?;
+    Ok(Expanded {
+        missing: vec![(0, reference)],
+        ..Expanded::default()
+    })
+}
+
+fn read(scheme: &str, rest: &str, around: &Surroundings) -> Result<Reference, ExpandError> {
+    Reference::read(scheme, rest, around.home.as_deref()).map_err(|fault| ExpandError::Reference {
+        scheme: scheme.to_owned(),
+        fault,
+    })
 }
 
 /// A leading `~` alone or before a slash is the home folder.
@@ -94,7 +139,9 @@ fn expand_into(
             continue;
         }
         out.text.push_str(before);
-        let end = closing(after).ok_or(ExpandError::Unclosed)?;
+        let end = closing_of_list(after)
+            .or_else(|| closing(after))
+            .ok_or(ExpandError::Unclosed)?;
         reference(&after[..end], around, out, depth)?;
         rest = &after[end + 1..];
     }
@@ -118,6 +165,15 @@ fn closing(text: &str) -> Option<usize> {
     None
 }
 
+/// The same after the list of `cmd:`, whose texts may hold braces.
+fn closing_of_list(text: &str) -> Option<usize> {
+    let list = text.strip_prefix("cmd:")?;
+    let mut read = serde_json::Deserializer::from_str(list).into_iter::<Vec<String>>();
+    read.next()?.ok()?;
+    let end = text.len() - list.len() + read.byte_offset();
+    text[end..].starts_with('}').then_some(end)
+}
+
 fn reference(
     inner: &str,
     around: &Surroundings,
@@ -126,6 +182,9 @@ fn reference(
 ) -> Result<(), ExpandError> {
     if let Some(id) = inner.strip_prefix("input:") {
         return Err(ExpandError::Input { id: id.to_owned() });
+    }
+    if let Some((scheme, rest)) = Reference::split(inner).filter(|(scheme, _)| *scheme != "env") {
+        return gap(scheme, rest, around, out, depth);
     }
     let home = || {
         around.home.as_deref().ok_or_else(|| ExpandError::NoHome {
@@ -182,6 +241,25 @@ fn reference(
             name: name.to_owned(),
         }),
     }
+}
+
+/// A reference to a secret; in the path of a file there may be variables.
+fn gap(
+    scheme: &str,
+    rest: &str,
+    around: &Surroundings,
+    out: &mut Expanded,
+    depth: usize,
+) -> Result<(), ExpandError> {
+    let mut inner = Expanded::default();
+    if scheme == "file" {
+        expand_into(rest, around, &mut inner, depth + 1)?;
+    } else {
+        rest.clone_into(&mut inner.text);
+    }
+    let reference = read(scheme, &inner.text, around)?;
+    out.missing.push((out.text.len(), reference));
+    Ok(())
 }
 
 /// Names as POSIX has them, and the parentheses of Windows' `ProgramFiles(x86)`.

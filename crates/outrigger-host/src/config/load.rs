@@ -2,16 +2,19 @@
 //! wrong becomes data in the result.
 
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 
 use indexmap::IndexMap;
 use outrigger_connect::ServerName;
 
 use super::defaults::ServerDefaults;
 use super::discover::Wanted;
+use super::lower::model::Aside;
+use super::lower::server::Lowered;
 use super::lower::{self, Dialect, RawServer, Tables};
 use super::merge;
 use super::model::ModelSettings;
-use super::origin::{Layer, Origin};
+use super::origin::{Layer, Origin, Setting};
 use super::parse::{self, Duplicate, Format, SyntaxError};
 use super::policy::{Decision, PolicyTable};
 use super::problem::ConfigProblem;
@@ -19,10 +22,14 @@ use super::project::{self, Brought, Project, ProjectStanding};
 use super::report::Report;
 use super::run::{BuiltinSettings, RunLimits};
 use super::secret::Secrets;
-use super::server::{EntryState, ServerEntry, Shadowed};
+use super::server::{EntryState, ServerEntry, Shadowed, deed};
 use super::source::Source;
 use super::surroundings::Surroundings;
 use super::{Config, FileState, LoadedFile, discover, environment};
+
+/// How long a reference may take to be followed, unless configuration says otherwise. A keyring
+/// that waits for a finger needs a while.
+const SECRET_TIMEOUT: Duration = Duration::from_secs(30);
 
 /// Reads the configuration as it stands around a run.
 pub fn load(around: &Surroundings) -> Config {
@@ -60,6 +67,9 @@ fn load_files(around: &Surroundings, wanted: Vec<Wanted>) -> Config {
         files,
         project,
         left_out: Vec::new(),
+        hooks: Vec::new(),
+        secret_timeout: Setting::builtin(SECRET_TIMEOUT),
+        literals: Vec::new(),
         secrets: Secrets::default(),
     };
     for (name, value) in around
@@ -157,7 +167,14 @@ fn brought(config: &mut Config) {
         },
         origin: rule.origin.clone(),
     });
-    project.brings = servers.chain(rules).collect();
+    let hooks = config.hooks.iter().filter(|hook| is_its(&hook.origin));
+    let hooks = hooks.map(|hook| Brought {
+        kind: "hook",
+        name: hook.event.to_string(),
+        what: deed(&hook.written),
+        origin: hook.origin.clone(),
+    });
+    project.brings = servers.chain(hooks).chain(rules).collect();
 }
 
 fn load_file(
@@ -245,16 +262,11 @@ fn twice(report: &mut Report<'_>, duplicate: &Duplicate, dialect: Dialect) {
 fn tables(config: &mut Config, around: &Surroundings, read: &[Read]) {
     let mut by_layer: Vec<&Read> = read.iter().collect();
     by_layer.sort_by_key(|(source, _)| source.layer);
+    let mut found = Aside::default();
     for (source, tables) in &by_layer {
         let mut report = Report::new(source);
         if let Some(node) = &tables.model {
-            lower::model::lower(
-                &mut report,
-                around,
-                node,
-                &mut config.model,
-                &mut config.secrets,
-            );
+            lower::model::lower(&mut report, around, node, &mut config.model, &mut found);
         }
         if let Some(node) = &tables.limits {
             lower::run::limits(&mut report, node, &mut config.limits, &mut config.defaults);
@@ -269,6 +281,9 @@ fn tables(config: &mut Config, around: &Surroundings, read: &[Read]) {
         if let Some(node) = &tables.builtin {
             lower::run::builtin(&mut report, node, &mut config.builtin);
         }
+        if let Some(node) = &tables.secrets {
+            lower::run::secrets(&mut report, node, &mut config.secret_timeout);
+        }
         config.problems.append(&mut report.problems);
     }
     // Nearest first, and whoever may loosen before the one who may not: managed, explicit, user,
@@ -281,8 +296,13 @@ fn tables(config: &mut Config, around: &Surroundings, read: &[Read]) {
         if let Some(node) = &tables.policy {
             lower::policy::lower(&mut report, node, &mut config.policy);
         }
+        if let Some(node) = &tables.hooks {
+            lower::hook::lower(&mut report, around, node, &mut config.hooks, &mut found);
+        }
         config.problems.append(&mut report.problems);
     }
+    config.secrets.extend(found.secrets);
+    config.literals.extend(found.literals);
 }
 
 fn servers(config: &mut Config, around: &Surroundings, read: Vec<Read>) {
@@ -335,12 +355,11 @@ fn servers(config: &mut Config, around: &Surroundings, read: Vec<Read>) {
         }
         let lowered = lower::server::lower(source, around, (&name, &winner), &config.defaults);
         config.problems.append(&mut report.problems);
-        config.problems.extend(lowered.warnings);
-        config.secrets.extend(lowered.secrets);
+        let state = held_back(take(config, lowered), layer);
         let entry = ServerEntry {
             name: name.clone(),
             origin,
-            state: held_back(lowered.state, layer),
+            state,
         };
         config.servers.insert(name, entry);
     }
@@ -352,4 +371,12 @@ fn held_back(state: EntryState, layer: Layer) -> EntryState {
         EntryState::Ready(settings) if !layer.may_loosen() => EntryState::NeedsTrust(settings),
         state => state,
     }
+}
+
+/// Takes over what lowering came upon besides the entry itself.
+fn take(config: &mut Config, lowered: Lowered) -> EntryState {
+    config.problems.extend(lowered.warnings);
+    config.secrets.extend(lowered.secrets);
+    config.literals.extend(lowered.literals);
+    lowered.state
 }

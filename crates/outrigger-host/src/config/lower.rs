@@ -5,6 +5,7 @@
 
 pub(crate) mod address;
 mod bounds;
+pub(crate) mod hook;
 pub(crate) mod model;
 mod oauth;
 mod options;
@@ -59,10 +60,12 @@ pub(crate) struct Tables {
     pub(crate) timeouts: Option<Node>,
     pub(crate) tls: Option<Node>,
     pub(crate) builtin: Option<Node>,
+    pub(crate) hooks: Option<Node>,
+    pub(crate) secrets: Option<Node>,
 }
 
 const NATIVE_TABLES: &[&str] = &[
-    "servers", "policy", "model", "limits", "timeouts", "tls", "builtin",
+    "servers", "policy", "model", "limits", "timeouts", "tls", "builtin", "hooks", "secrets",
 ];
 const SERVER_TABLES: &[&str] = &["mcpServers", "mcp_servers", "servers"];
 /// What VS Code puts beside `servers`, and what editors put into any JSON file.
@@ -131,6 +134,8 @@ fn top_level(report: &mut Report<'_>, tables: &mut Tables, entry: Entry, dialect
         "timeouts" if own => tables.timeouts = Some(entry.node),
         "tls" if own => tables.tls = Some(entry.node),
         "builtin" if own => tables.builtin = Some(entry.node),
+        "hooks" if own => tables.hooks = Some(entry.node),
+        "secrets" if own => tables.secrets = Some(entry.node),
         key if IGNORED.contains(&key) || key.starts_with(['_', '$', '/']) => {}
         _ if own => report.unknown(Severity::Error, &entry, "", NATIVE_TABLES),
         key => {

@@ -6,6 +6,7 @@ use std::fmt;
 use indexmap::IndexMap;
 use url::Url;
 
+use super::gap::Gap;
 use super::origin::{Origin, Setting};
 use super::problem::ConfigProblem;
 use super::server::WrittenKey;
@@ -44,6 +45,8 @@ pub struct ProviderSettings {
     pub kind: Option<Setting<String>>,
     /// Its address.
     pub base_url: Option<Setting<Url>>,
+    /// Its key, from a variable or a reference; nearer than `key_env`.
+    pub key: Option<ApiKey>,
     /// The environment variable that holds its key.
     pub key_env: Option<Setting<String>>,
     /// How many tokens its models can read.
@@ -52,6 +55,30 @@ pub struct ProviderSettings {
     pub headers: Vec<(String, String)>,
     /// What was written, fit to be shown.
     pub(crate) written: Vec<WrittenKey>,
+    /// Values with secrets still missing.
+    pub(crate) gaps: Vec<Gap>,
+}
+
+/// The key of a provider. Its Debug form says where it was written.
+#[derive(Clone)]
+pub struct ApiKey {
+    /// The key itself; empty until its reference is followed.
+    pub value: String,
+    /// Where it was written.
+    pub origin: Origin,
+}
+
+impl fmt::Debug for ApiKey {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "a key from {}", self.origin)
+    }
+}
+
+impl ProviderSettings {
+    /// Whether a secret is still missing: its references were not followed.
+    pub fn is_incomplete(&self) -> bool {
+        !self.gaps.is_empty()
+    }
 }
 
 impl fmt::Debug for ProviderSettings {

@@ -53,7 +53,7 @@ pub enum ProjectStanding {
 /// One thing that needs trust, worded for a person.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Brought {
-    /// What it is: `server`, `rule`.
+    /// What it is: `server`, `hook`, `rule`.
     pub kind: &'static str,
     /// What it is called.
     pub name: String,

@@ -10,6 +10,8 @@ pub(crate) const MASK: &str = "••••";
 const MIN_SECRET: usize = 4;
 /// A variable whose name says nothing counts as secret from this length.
 const MIN_UNNAMED: usize = 8;
+/// A line of a longer secret counts by itself from this length.
+const MIN_LINE: usize = 16;
 
 const WORDS: &[&str] = &[
     "token",
@@ -70,6 +72,13 @@ impl Secrets {
             return;
         }
         self.0.insert(value.to_owned());
+        // A key of several lines is often told line by line.
+        let lines = value.lines().map(str::trim).filter(|line| {
+            line.len() >= MIN_LINE && !line.contains(' ') && !line.starts_with("-----")
+        });
+        if value.contains('\n') {
+            self.0.extend(lines.map(str::to_owned));
+        }
         if let Some((scheme, rest)) = value.split_once(' ')
             && scheme.chars().all(|c| c.is_ascii_alphabetic())
             && rest.trim().len() >= MIN_SECRET
@@ -156,7 +165,14 @@ pub(crate) fn mask_line(line: &str) -> String {
         let plain = out.ends_with("${") || matches!(run.as_str(), "Bearer" | "Authorization");
         let after_word =
             !plain && from.is_some_and(|from| start >= from) && run.chars().count() >= 6;
-        if after_word || is_secret_shape(run) {
+        // `?token=…` is one run with its word.
+        let inside = from
+            .and_then(|from| from.checked_sub(start))
+            .filter(|&at| at > 0 && run.is_char_boundary(at) && run.len() >= at + 6);
+        if let Some(at) = inside.filter(|_| !plain) {
+            out.push_str(&run[..at]);
+            out.extend(run[at..].chars().map(|_| '•'));
+        } else if after_word || is_secret_shape(run) {
             out.extend(run.chars().map(|_| '•'));
         } else {
             out.push_str(run);
@@ -189,4 +205,35 @@ fn first_secret_word(line: &str) -> Option<usize> {
                 .next()?;
             is_secret_name(word).then_some(at + 1)
         })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn lines_are_masked_after_their_word() {
+        for (line, masked) in [
+            (
+                "url = \"https://h.example/?token=abc123def\"",
+                "url = \"https://h.example/?token=•••••••••\"",
+            ),
+            ("API_KEY=abcdef ghijkl", "API_KEY=•••••• ••••••"),
+            ("command = \"server\"", "command = \"server\""),
+        ] {
+            assert_eq!(mask_line(line), masked);
+        }
+    }
+
+    #[test]
+    fn a_key_of_several_lines_is_also_known_line_by_line() {
+        let mut secrets = Secrets::default();
+        secrets.add("-----BEGIN KEY-----\nMIIEvQIBADANBgkqhkiG\nshort\nwith spaces, and long\n");
+        let values = secrets.values();
+        assert!(
+            values.contains(&"MIIEvQIBADANBgkqhkiG".to_owned()),
+            "{values:?}"
+        );
+        assert_eq!(values.len(), 2, "{values:?}");
+    }
 }

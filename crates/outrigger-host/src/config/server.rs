@@ -2,8 +2,10 @@
 
 use outrigger_connect::{ServerName, ServerSpec};
 
+use super::gap::Gap;
 use super::origin::Origin;
 use super::problem::ConfigProblem;
+use super::reference::Reference;
 use crate::digest::Digest;
 use crate::questions::Answers;
 
@@ -51,6 +53,8 @@ pub struct ServerSettings {
     pub answers: Answers,
     /// What was written, key by key, in our words for the keys.
     pub(crate) written: Vec<WrittenKey>,
+    /// Values with secrets still missing. A server that has any is not started.
+    pub(crate) gaps: Vec<Gap>,
 }
 
 impl ServerSettings {
@@ -75,41 +79,7 @@ impl ServerSettings {
     /// What starting it would do, in one line for a person: the command, or the address, as they are
     /// written. Secrets are masked.
     pub(crate) fn deed(&self) -> String {
-        let texts = |value: &serde_json::Value| match value {
-            serde_json::Value::String(text) => vec![text.clone()],
-            serde_json::Value::Array(items) => items
-                .iter()
-                .map(|item| {
-                    item.as_str()
-                        .map_or_else(|| item.to_string(), str::to_owned)
-                })
-                .collect(),
-            other => vec![other.to_string()],
-        };
-        let part = |key: &str| {
-            let of_key =
-                |written: &&WrittenKey| written.path.first().is_some_and(|first| first == key);
-            let written = self.written.iter().filter(of_key);
-            written
-                .flat_map(|written| texts(&written.shown))
-                .collect::<Vec<_>>()
-        };
-        let names = self
-            .written
-            .iter()
-            .filter_map(|written| match &written.path[..] {
-                [table, name] if table == "env" || table == "headers" => Some(name.as_str()),
-                _ => None,
-            });
-        let mut deed: Vec<String> = ["command", "args", "url", "cwd"]
-            .into_iter()
-            .flat_map(part)
-            .collect();
-        let names: Vec<&str> = names.collect();
-        if !names.is_empty() {
-            deed.push(format!("(with {})", names.join(", ")));
-        }
-        deed.join(" ")
+        deed(&self.written)
     }
 
     /// Whether `disabled_tools` names a tool, by the server's own name for it.
@@ -126,6 +96,50 @@ impl ServerSettings {
             .iter()
             .map(|written| (written.path.join("."), &written.origin))
     }
+}
+
+/// What starting something would do, as it is written.
+pub(crate) fn deed(written: &[WrittenKey]) -> String {
+    let texts = |value: &serde_json::Value| match value {
+        serde_json::Value::String(text) => vec![text.clone()],
+        serde_json::Value::Array(items) => items
+            .iter()
+            .map(|item| {
+                item.as_str()
+                    .map_or_else(|| item.to_string(), str::to_owned)
+            })
+            .collect(),
+        other => vec![other.to_string()],
+    };
+    let part = |key: &str| {
+        let of_key = |written: &&WrittenKey| written.path.first().is_some_and(|first| first == key);
+        let written = written.iter().filter(of_key);
+        written
+            .flat_map(|written| texts(&written.shown))
+            .collect::<Vec<_>>()
+    };
+    // A name says enough, unless the value is to be had by reading or running something.
+    let names = written
+        .iter()
+        .filter_map(|written| match &written.path[..] {
+            [table, name] if table == "env" || table == "headers" || table == "oauth" => {
+                let value = written.shown.as_str().filter(|text| Reference::is_in(text));
+                match value {
+                    Some(value) => Some(format!("{name} from {value}")),
+                    None => (table != "oauth").then(|| name.clone()),
+                }
+            }
+            _ => None,
+        });
+    let mut deed: Vec<String> = ["command", "args", "url", "cwd"]
+        .into_iter()
+        .flat_map(part)
+        .collect();
+    let names: Vec<String> = names.collect();
+    if !names.is_empty() {
+        deed.push(format!("(with {})", names.join(", ")));
+    }
+    deed.join(" ")
 }
 
 /// One key of an entry, fit to be shown: a value with variables as it was written, any other as

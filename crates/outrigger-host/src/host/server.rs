@@ -198,6 +198,14 @@ impl Plan {
             read_only: settings.read_only && layer.may_loosen(),
             instructions: settings.instructions && layer.may_loosen(),
         };
+        if let Some(gap) = settings.gaps.first() {
+            let error = format!(
+                "`{}` at {} needs a secret that was not fetched",
+                gap.key,
+                gap.place()
+            );
+            return Start::SetAside(Failure::config(error, Vec::new()));
+        }
         match ToolFilter::new(settings.allowed_tools.as_deref(), &settings.disabled_tools) {
             Ok(filter) => Start::Connect {
                 spec: Box::new(settings.spec.clone()),

@@ -65,13 +65,18 @@ impl Host {
         context: &CallContext,
         line: &LedgerLine,
     ) -> Result<Permit, Rejection> {
-        let Prepared { tool, arguments } = prepared;
+        let Prepared {
+            tool,
+            arguments,
+            say,
+        } = prepared;
         let verdict = self.policy().decide(&Call {
             subject: Subject::from(&*tool),
             arguments: arguments.raw.get(),
             principal: context.principal,
             origins: &self.origins(),
         });
+        let (verdict, by) = say.with(verdict);
         let decided = |allowed, by, reason: Option<String>| {
             line.run.record(Event::CallDecided {
                 call: line.call,
@@ -83,7 +88,7 @@ impl Host {
         };
         match verdict.decision {
             Decision::Allow => {
-                decided(true, DecidedBy::Policy, verdict.reason.clone());
+                decided(true, by, verdict.reason.clone());
                 return Ok(Permit { tool, arguments });
             }
             Decision::Deny => {
@@ -95,49 +100,59 @@ impl Host {
             }
             Decision::Ask => {}
         }
-        let key = (tool.name.clone(), tool.digest, verdict.rule.clone());
+        // A hook that asks is not answered by a yes that was given before.
+        let anew = by == DecidedBy::Hook;
+        let key = (!anew).then(|| (tool.name.clone(), tool.digest, verdict.rule.clone()));
         let server = self.identity(&tool.server);
         let question = Question {
             tool: &tool,
             server: server.as_ref(),
             arguments: arguments.raw.get(),
             rule: &verdict.rule,
+            anew,
         };
         let answer = tokio::select! {
             () = context.cancel.cancelled() => return Err(Rejection::Cancelled),
             answer = self.ask(question, key) => answer,
         };
-        match answer {
-            Answer::Once | Answer::Session => {
-                decided(true, DecidedBy::Person, None);
-                Ok(Permit { tool, arguments })
-            }
-            Answer::Granted { grant } => {
-                decided(true, DecidedBy::Grant, Some(grant));
-                Ok(Permit { tool, arguments })
-            }
-            Answer::No { reason } => {
-                decided(false, DecidedBy::Person, reason.clone());
-                Err(Rejection::Declined { reason })
-            }
-            Answer::Nobody => {
-                decided(false, DecidedBy::Nobody, None);
-                Err(Rejection::NobodyToAsk { rule: verdict.rule })
-            }
-        }
+        let (by, reason, answered) = heard(answer, &verdict.rule);
+        decided(answered.is_ok(), by, reason);
+        answered.map(|()| Permit { tool, arguments })
     }
 
-    async fn ask(&self, question: Question<'_>, key: Yes) -> Answer {
+    async fn ask(&self, question: Question<'_>, key: Option<Yes>) -> Answer {
         let mut sessions = self.sessions().0.lock().await;
-        if sessions.contains(&key) {
+        if key.as_ref().is_some_and(|key| sessions.contains(key)) {
             return Answer::Session;
         }
         let asking = self.person().turn().await;
         let answer = self.approver().ask(question).await;
         drop(asking);
         if answer == Answer::Session {
-            sessions.insert(key);
+            sessions.extend(key);
         }
         answer
+    }
+}
+
+/// What an answer comes to: who is to be named for it, with what words, and whether the call may run.
+fn heard(answer: Answer, rule: &str) -> (DecidedBy, Option<String>, Result<(), Rejection>) {
+    match answer {
+        Answer::Once | Answer::Session => (DecidedBy::Person, None, Ok(())),
+        Answer::Granted { grant } => (DecidedBy::Grant, Some(grant), Ok(())),
+        Answer::No { reason } => {
+            let declined = Rejection::Declined {
+                reason: reason.clone(),
+            };
+            (DecidedBy::Person, reason, Err(declined))
+        }
+        Answer::Nobody => {
+            let rule = rule.to_owned();
+            (
+                DecidedBy::Nobody,
+                None,
+                Err(Rejection::NobodyToAsk { rule }),
+            )
+        }
     }
 }

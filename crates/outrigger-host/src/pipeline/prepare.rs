@@ -5,6 +5,7 @@ use std::sync::Arc;
 use super::ProposedCall;
 use crate::arguments::{Arguments, BadArguments};
 use crate::catalog::CatalogTool;
+use crate::hooks::Say;
 use crate::outcome::Rejection;
 use crate::toolset::Toolset;
 
@@ -13,6 +14,8 @@ use crate::toolset::Toolset;
 pub(crate) struct Prepared {
     pub(crate) tool: Arc<CatalogTool>,
     pub(crate) arguments: Arguments,
+    /// What hooks say about whether it may run.
+    pub(crate) say: Say,
 }
 
 pub(super) fn prepare(toolset: &Toolset, proposed: &ProposedCall) -> Result<Prepared, Rejection> {
@@ -31,6 +34,7 @@ pub(super) fn prepare(toolset: &Toolset, proposed: &ProposedCall) -> Result<Prep
         Ok(arguments) => Ok(Prepared {
             tool: Arc::clone(tool),
             arguments,
+            say: Say::default(),
         }),
         Err(BadArguments::NotAnObject(reason)) => Err(Rejection::NotAnObject { reason }),
         Err(BadArguments::Unfit(violations)) => Err(Rejection::BadArguments { violations }),

@@ -169,10 +169,13 @@ impl Reading<'_> {
 }
 
 fn then(allowed: bool, rule: &str, by: DecidedBy) -> Decision {
-    match by {
-        DecidedBy::Person | DecidedBy::Grant | DecidedBy::Nobody => Decision::Ask,
-        DecidedBy::Policy if Verdict::was_granted(rule) => Decision::Ask,
-        DecidedBy::Policy if allowed => Decision::Allow,
-        DecidedBy::Policy => Decision::Deny,
+    match (by, allowed) {
+        // A hook says yes only where policy asks.
+        (DecidedBy::Person | DecidedBy::Grant | DecidedBy::Nobody, _) | (DecidedBy::Hook, true) => {
+            Decision::Ask
+        }
+        (DecidedBy::Policy, _) if Verdict::was_granted(rule) => Decision::Ask,
+        (DecidedBy::Policy, true) => Decision::Allow,
+        (DecidedBy::Policy | DecidedBy::Hook, false) => Decision::Deny,
     }
 }

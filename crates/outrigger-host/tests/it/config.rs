@@ -9,6 +9,7 @@ mod messages;
 mod oauth;
 mod policy;
 mod properties;
+mod references;
 mod servers;
 mod show;
 mod trust;

@@ -10,12 +10,14 @@ use std::path::{Path, PathBuf};
 use crate::config::Place;
 
 /// Pages that show configuration.
-const PAGES: [&str; 7] = [
+const PAGES: [&str; 9] = [
     "configuration.md",
+    "hooks.md",
     "hygiene.md",
     "models.md",
     "policy.md",
     "questions.md",
+    "secrets.md",
     "servers.md",
     "troubleshooting.md",
 ];
@@ -114,6 +116,9 @@ fn every_key_is_documented() {
         "[timeouts]\n",
         "[tls]\n",
         "[builtin]\n",
+        "[secrets]\n",
+        "[hooks]\n",
+        "[[hooks.before_call]]\ncommand = ['x']\n",
     ] {
         let text = format!("{table}qqqqqqqqqqqqqqqq = 1\n");
         let said = Place::with("user/outrigger.toml", &text).lines();

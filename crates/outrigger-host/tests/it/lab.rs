@@ -11,6 +11,7 @@ use futures::future::BoxFuture;
 use outrigger_connect::{Connector, InProcessSpec, ServePipe, ServerName, TransportSpec};
 use outrigger_host::approve::{Answer, Approver, Question};
 use outrigger_host::config::EntryState;
+use outrigger_host::hooks::{HookRunner, Hooks};
 use outrigger_host::pins::Pins;
 use outrigger_host::policy::Policy;
 use outrigger_host::toolset::Toolset;
@@ -220,6 +221,8 @@ pub(crate) struct Plan {
     /// Questions that are answered at once.
     pub(crate) gate: usize,
     pub(crate) recorded: bool,
+    /// Runs the hooks of the configuration.
+    pub(crate) runner: Option<Arc<dyn HookRunner>>,
 }
 
 impl Default for Plan {
@@ -231,6 +234,7 @@ impl Default for Plan {
             answers: Vec::new(),
             gate: 100,
             recorded: true,
+            runner: None,
         }
     }
 }
@@ -271,6 +275,10 @@ impl Lab {
             approver: person.clone(),
             questions: outrigger_host::questions::Questions::default(),
             policy: Policy::new(&config.policy, &plan.allow).unwrap(),
+            hooks: Arc::new(match plan.runner {
+                Some(runner) => Hooks::new(&config.hooks, runner).unwrap(),
+                None => Hooks::none(),
+            }),
             pins: Pins::none(),
         };
         let host = Host::start(&config, parts);

@@ -10,6 +10,7 @@
 
 mod config;
 mod docs;
+mod hooks;
 mod lab;
 mod pipeline;
 mod policy;

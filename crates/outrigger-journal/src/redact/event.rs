@@ -50,6 +50,7 @@ impl Redactor {
                 usage: _,
                 took_ms: _,
             } => self.text(text),
+            Event::HookRan { .. } => self.hook_event(event),
             Event::ServerReady { .. }
             | Event::ServerFailed { .. }
             | Event::ServerEnded { .. }
@@ -109,6 +110,22 @@ impl Redactor {
                 self.texts([tool, reason].into_iter().flatten());
             }
             _ => {}
+        }
+    }
+
+    fn hook_event(&self, event: &mut Event) {
+        if let Event::HookRan {
+            event,
+            hook,
+            reason,
+            call: _,
+            said: _,
+            changed: _,
+            took_ms: _,
+        } = event
+        {
+            self.texts([event, hook]);
+            self.texts(reason);
         }
     }
 

@@ -36,10 +36,10 @@ async fn ask(
     cancel: &CancellationToken,
 ) -> Result<ExitCode, CommandError> {
     let question = question(args.question.clone())?;
-    let config = session::configuration_in(args.mode, common, screen)?;
+    let mut config = session::configuration_in(args.mode, common, screen)?;
     // A mistyped glob is told before a model is loaded for it.
     Policy::new(&config.policy, &args.allow)?;
-    let model = models::choose(args.model.as_deref(), &config, args.threads, screen).await?;
+    let model = models::choose(args.model.as_deref(), &mut config, args.threads, screen).await?;
     let show = if screen.data_is_read_live() && !args.json {
         Show::RunAndText
     } else {

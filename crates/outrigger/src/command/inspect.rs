@@ -69,6 +69,7 @@ async fn inspect(
         () = cancel.cancelled() => None,
         document = document(&status, &config) => Some(document),
     };
+    // Knows the tokens and the secrets that were fetched, too.
     let redactor = session.run.redactor().clone();
     session.close(None, screen).await?;
     let Some(document) = looked else {

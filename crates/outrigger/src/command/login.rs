@@ -29,7 +29,7 @@ async fn login(
     screen: Screen,
     cancel: &CancellationToken,
 ) -> Result<ExitCode, CommandError> {
-    let http = endpoint(common, &args.server, screen)?;
+    let http = endpoint(common, &args.server, screen).await?;
     if let Some((name, _)) = http
         .headers
         .iter()
@@ -80,13 +80,14 @@ fn words(server: &str, signed_in: &SignedIn) -> String {
 }
 
 /// The server's address, where it is one that can be signed in at.
-pub(super) fn endpoint(
+pub(super) async fn endpoint(
     common: &Common,
     server: &str,
     screen: Screen,
 ) -> Result<HttpSpec, CommandError> {
     let mut config = session::configuration(common, screen)?;
     session::only(&mut config, server)?;
+    let config = session::with_secrets(&config, false, screen).await?;
     let entry = config
         .servers
         .values()

@@ -15,7 +15,7 @@ pub(crate) async fn run(
     args: &LogoutArgs,
     screen: Screen,
 ) -> Result<ExitCode, CommandError> {
-    let http = endpoint(common, &args.server, screen)?;
+    let http = endpoint(common, &args.server, screen).await?;
     let redactor = Redactor::default();
     let signed_out = session::oauth(common, &redactor)?.sign_out(&http).await;
     let signed_out = signed_out.map_err(|error| failed(&args.server, &error, &redactor))?;

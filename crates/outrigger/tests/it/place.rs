@@ -121,6 +121,16 @@ impl Place {
         Ran::of(command.spawn().unwrap())
     }
 
+    /// The same of somebody who has not said that the project is trusted.
+    pub(crate) fn run_wary(&self, words: &[&str]) -> Ran {
+        let mut command = self.wary(words);
+        command
+            .stdin(Stdio::null())
+            .stdout(Stdio::piped())
+            .stderr(Stdio::piped());
+        Ran::of(command.spawn().unwrap())
+    }
+
     /// The one JSON document that the program prints when all is well.
     #[track_caller]
     pub(crate) fn json(&self, words: &[&str]) -> Value {

@@ -68,9 +68,8 @@ fn is_local(written: &str) -> bool {
         .any(|start| written.starts_with(start))
 }
 
-/// An address with its password, secret-looking parameters and key-shaped parts masked. What is
-/// masked is remembered as secret.
-pub(crate) fn mask_url(secrets: &mut Secrets, written: &str) -> String {
+/// The password, secret-looking parameters and key-shaped parts of an address.
+pub(super) fn hidden_parts(written: &str) -> Vec<String> {
     let mut hidden: Vec<String> = Vec::new();
     if let Some((_, rest)) = written.split_once("://")
         && let Some((user, _)) = rest
@@ -97,8 +96,16 @@ pub(crate) fn mask_url(secrets: &mut Secrets, written: &str) -> String {
         .split(['/', '?', '&', '=', '#'])
         .filter(|part| secret::is_secret_shape(part));
     hidden.extend(shaped.map(str::to_owned));
+    hidden
+}
+
+/// An address with those masked. What is masked is remembered as secret.
+pub(crate) fn mask_url(secrets: &mut Secrets, written: &str) -> String {
     let mut shown = written.to_owned();
-    for value in hidden.iter().filter(|value| !value.is_empty()) {
+    for value in hidden_parts(written)
+        .iter()
+        .filter(|value| !value.is_empty())
+    {
         secrets.add(value);
         shown = shown.replace(value.as_str(), MASK);
     }

@@ -2,19 +2,43 @@
 
 use indexmap::IndexMap;
 
+use super::address::refuse_mask;
 use super::server::Lowering;
 use super::transport::{Draft, http_url};
-use crate::config::model::{ModelSettings, ProviderEntry, ProviderSettings, ProviderState};
+use crate::config::gap::Slot;
+use crate::config::literal::Literal;
+use crate::config::model::{ApiKey, ModelSettings, ProviderEntry, ProviderSettings, ProviderState};
 use crate::config::node::{Entry, Node};
 use crate::config::origin::Setting;
-use crate::config::problem::Severity;
+use crate::config::problem::{ConfigProblem, Severity};
 use crate::config::report::{Report, join};
 use crate::config::secret::Secrets;
 use crate::config::source::Source;
 use crate::config::surroundings::Surroundings;
 use crate::config::value;
 
-const KEYS: &[&str] = &["kind", "base_url", "key_env", "context_tokens", "headers"];
+const KEYS: &[&str] = &[
+    "kind",
+    "base_url",
+    "key",
+    "key_env",
+    "context_tokens",
+    "headers",
+];
+
+/// What lowering comes upon besides settings.
+#[derive(Default)]
+pub(crate) struct Aside {
+    pub(crate) secrets: Secrets,
+    pub(crate) literals: Vec<Literal>,
+}
+
+struct Provider {
+    entry: ProviderEntry,
+    /// Of a provider that can be used all the same.
+    warnings: Vec<ConfigProblem>,
+    found: Aside,
+}
 
 /// Takes over what one file says about models. Files come from the farthest to the nearest.
 pub(crate) fn lower(
@@ -22,7 +46,7 @@ pub(crate) fn lower(
     around: &Surroundings,
     node: &Node,
     settings: &mut ModelSettings,
-    secrets: &mut Secrets,
+    found: &mut Aside,
 ) {
     if !report.source.layer.may_loosen() {
         let message = "`model` in a file of the project is not used: it decides who reads what you ask, and gets your key";
@@ -49,9 +73,11 @@ pub(crate) fn lower(
                     continue;
                 };
                 for provider in providers {
-                    let (lowered, found) = provider_entry(report.source, around, provider);
-                    put(&mut settings.providers, &provider.key, lowered);
-                    secrets.extend(found);
+                    let lowered = provider_entry(report.source, around, provider);
+                    put(&mut settings.providers, &provider.key, lowered.entry);
+                    report.problems.extend(lowered.warnings);
+                    found.secrets.extend(lowered.found.secrets);
+                    found.literals.extend(lowered.found.literals);
                 }
             }
             _ => report.unknown(Severity::Error, entry, "model", &["default", "providers"]),
@@ -63,26 +89,28 @@ fn put(providers: &mut IndexMap<String, ProviderEntry>, name: &str, nearer: Prov
     providers.insert(name.to_owned(), nearer);
 }
 
-fn provider_entry(
-    source: &Source,
-    around: &Surroundings,
-    entry: &Entry,
-) -> (ProviderEntry, Secrets) {
+fn provider_entry(source: &Source, around: &Surroundings, entry: &Entry) -> Provider {
     let path = join("model.providers", &entry.key);
-    let mut low = Lowering {
-        report: Report::new(source),
-        around,
-        path: &path,
-        secrets: Secrets::default(),
-        written: Vec::new(),
-    };
+    let mut low = Lowering::new(source, around, &path);
     let settings = provider(&mut low, entry);
     let origin = source.origin(entry.at);
-    let state = match settings {
-        Some(settings) if !low.report.has_errors() => ProviderState::Ready(Box::new(settings)),
-        _ => ProviderState::Broken(low.report.problems),
+    let Lowering {
+        report,
+        secrets,
+        literals,
+        ..
+    } = low;
+    let (state, warnings) = match settings {
+        Some(settings) if !report.has_errors() => {
+            (ProviderState::Ready(Box::new(settings)), report.problems)
+        }
+        _ => (ProviderState::Broken(report.problems), Vec::new()),
     };
-    (ProviderEntry { origin, state }, low.secrets)
+    Provider {
+        entry: ProviderEntry { origin, state },
+        warnings,
+        found: Aside { secrets, literals },
+    }
 }
 
 fn provider(low: &mut Lowering<'_>, provider: &Entry) -> Option<ProviderSettings> {
@@ -99,6 +127,7 @@ fn provider(low: &mut Lowering<'_>, provider: &Entry) -> Option<ProviderSettings
         let node = &entry.node;
         match entry.key.as_str() {
             "kind" => settings.kind = plain(low, &path, entry).map(setting),
+            "key" => settings.key = key(low, &path, entry),
             "key_env" => settings.key_env = plain(low, &path, entry).map(setting),
             "context_tokens" => {
                 let value = value::count::<u64>(&mut low.report, &path, node);
@@ -125,8 +154,37 @@ fn provider(low: &mut Lowering<'_>, provider: &Entry) -> Option<ProviderSettings
             "base_url".clone_into(first);
         }
     }
+    settings.gaps = std::mem::take(&mut low.gaps);
     settings.written = low.take_written();
     Some(settings)
+}
+
+/// The key comes from elsewhere, never from the file itself.
+fn key(low: &mut Lowering<'_>, path: &str, entry: &Entry) -> Option<ApiKey> {
+    let node = &entry.node;
+    let written = value::text(&mut low.report, path, node)?;
+    refuse_mask(low, path, node, &written)?;
+    let value = low.expand_value(path, node, &written, Slot::Key)?;
+    if value.missing.is_empty() && !written.contains("${") {
+        low.secrets.add(&written);
+        low.note_literal(path, node, &written, &written);
+        let message = format!("`{path}` is a secret that stands in the file itself");
+        low.report.error(node.at, path, message).hint(
+            "`outrigger secrets import` moves it out; or write a reference such as `env:API_KEY`",
+        );
+        return None;
+    }
+    if value.missing.is_empty() && value.text.trim().is_empty() {
+        let message = format!("`{path}` is empty");
+        low.report.error(node.at, path, message);
+        return None;
+    }
+    low.secrets.add(&value.text);
+    low.note("key", entry.at, written.into());
+    Some(ApiKey {
+        value: value.text,
+        origin: low.report.origin(entry.at),
+    })
 }
 
 fn plain(low: &mut Lowering<'_>, path: &str, entry: &Entry) -> Option<String> {

@@ -1,12 +1,13 @@
 //! How to sign in at a server: the keys of its table `oauth`.
 //!
-//! Promises: the secret of a client comes from a variable, never from the file itself; what is said
+//! Promises: the secret of a client comes from elsewhere, never from the file itself; what is said
 //! fits together. Leaves out: whether the server wants anybody to sign in.
 
 use outrigger_connect::{OAuthFlow, OAuthSettings, Secret};
 
 use super::address::refuse_mask;
 use super::server::Lowering;
+use crate::config::gap::Slot;
 use crate::config::node::{Entry, Node, Value};
 use crate::config::problem::Severity;
 use crate::config::report::join;
@@ -79,25 +80,28 @@ fn client_id(low: &mut Lowering<'_>, path: &str, entry: &Entry) -> Option<String
 }
 
 fn client_secret(low: &mut Lowering<'_>, path: &str, entry: &Entry) -> Option<Secret> {
-    let written = value::text(&mut low.report, path, &entry.node)?;
-    refuse_mask(low, path, &entry.node, &written)?;
-    if !written.contains("${") {
+    let node = &entry.node;
+    let written = value::text(&mut low.report, path, node)?;
+    refuse_mask(low, path, node, &written)?;
+    let secret = low.expand_value(path, node, &written, Slot::ClientSecret)?;
+    let elsewhere = written.contains("${") || !secret.missing.is_empty();
+    if !elsewhere {
         low.secrets.add(&written);
+        low.note_literal(path, node, &written, &written);
         let message = format!("`{path}` is a secret that stands in the file itself");
         low.report
-            .error(entry.node.at, path, message)
-            .hint("put it into the environment, and write a variable such as `${CLIENT_SECRET}`");
+            .error(node.at, path, message)
+            .hint("`outrigger secrets import` moves it out; or put it into the environment, and write a variable such as `${CLIENT_SECRET}`");
         return None;
     }
-    let secret = low.expand(path, &entry.node, &written)?.text;
-    if secret.is_empty() {
+    if secret.text.is_empty() && secret.missing.is_empty() {
         let message = format!("`{path}` is empty");
-        low.report.error(entry.node.at, path, message);
+        low.report.error(node.at, path, message);
         return None;
     }
-    low.secrets.add(&secret);
+    low.secrets.add(&secret.text);
     low.note_inner("oauth", entry, written.into());
-    Some(Secret::new(secret))
+    Some(Secret::new(secret.text))
 }
 
 /// RFC 6749, section 3.3: a scope is made of visible ASCII characters without `"` and `\`.

@@ -1,4 +1,7 @@
-//! `[limits]`, `[timeouts]` and `[builtin]`. They merge key by key: the nearest file that has a key wins.
+//! `[limits]`, `[timeouts]`, `[builtin]` and `[secrets]`. They merge key by key: the nearest file that has a key
+//! wins.
+
+use std::time::Duration;
 
 use super::bounds;
 use crate::config::defaults::ServerDefaults;
@@ -89,6 +92,22 @@ pub(crate) fn builtin(report: &mut Report<'_>, node: &Node, builtin: &mut Builti
         set(report, entry, slot, |report| {
             value::truth(report, &key, &entry.node)
         });
+    }
+}
+
+/// Takes over what one file says about following references.
+pub(crate) fn secrets(report: &mut Report<'_>, node: &Node, timeout: &mut Setting<Duration>) {
+    let Some(entries) = value::table(report, "secrets", node) else {
+        return;
+    };
+    for entry in entries {
+        if entry.key == "timeout" {
+            set(report, entry, timeout, |report| {
+                value::duration(report, "secrets.timeout", &entry.node)
+            });
+        } else {
+            report.unknown(Severity::Error, entry, "secrets", &["timeout"]);
+        }
     }
 }
 

@@ -8,8 +8,12 @@ use super::transport::{self, Draft};
 use super::{Dialect, RawServer};
 use crate::config::defaults::ServerDefaults;
 use crate::config::expand::{self, Expanded};
+use crate::config::gap::{Gap, Slot};
+use crate::config::literal::{self, Literal};
 use crate::config::node::{Entry, Node, Pos, Value};
-use crate::config::problem::ConfigProblem;
+use crate::config::parse::Format;
+use crate::config::problem::{ConfigProblem, Severity};
+use crate::config::reference::LITERAL;
 use crate::config::report::{Report, join, nearest};
 use crate::config::secret::Secrets;
 use crate::config::server::{EntryState, ServerSettings, WrittenKey};
@@ -24,6 +28,7 @@ pub(crate) struct Lowered {
     /// Warnings of an entry that is used all the same.
     pub(crate) warnings: Vec<ConfigProblem>,
     pub(crate) secrets: Secrets,
+    pub(crate) literals: Vec<Literal>,
 }
 
 /// Our keys, for suggestions.
@@ -72,28 +77,23 @@ pub(crate) fn lower(
     (name, raw): (&ServerName, &RawServer),
     defaults: &ServerDefaults,
 ) -> Lowered {
-    let mut lowering = Lowering {
-        report: Report::new(source),
-        around,
-        path: &raw.path,
-        secrets: Secrets::default(),
-        written: Vec::new(),
-    };
+    let mut lowering = Lowering::new(source, around, &raw.path);
     let state = lowering.entry(name, raw, defaults);
     let Lowering {
-        report, secrets, ..
+        report,
+        secrets,
+        literals,
+        ..
     } = lowering;
-    match state {
-        None => Lowered {
-            state: EntryState::Broken(report.problems),
-            warnings: Vec::new(),
-            secrets,
-        },
-        Some(state) => Lowered {
-            state,
-            warnings: report.problems,
-            secrets,
-        },
+    let (state, warnings) = match state {
+        None => (EntryState::Broken(report.problems), Vec::new()),
+        Some(state) => (state, report.problems),
+    };
+    Lowered {
+        state,
+        warnings,
+        secrets,
+        literals,
     }
 }
 
@@ -104,6 +104,25 @@ pub(crate) struct Lowering<'a> {
     pub(crate) path: &'a str,
     pub(crate) secrets: Secrets,
     pub(crate) written: Vec<WrittenKey>,
+    /// Values with secrets still missing.
+    pub(crate) gaps: Vec<Gap>,
+    /// Secrets that stand in the file itself.
+    pub(crate) literals: Vec<Literal>,
+}
+
+impl<'a> Lowering<'a> {
+    /// Nothing lowered yet; `path` is the table's.
+    pub(crate) fn new(source: &'a Source, around: &'a Surroundings, path: &'a str) -> Self {
+        Self {
+            report: Report::new(source),
+            around,
+            path,
+            secrets: Secrets::default(),
+            written: Vec::new(),
+            gaps: Vec::new(),
+            literals: Vec::new(),
+        }
+    }
 }
 
 impl Lowering<'_> {
@@ -145,6 +164,7 @@ impl Lowering<'_> {
             disabled_tools: rest.disabled_tools,
             answers: rest.answers,
             written: self.take_written(),
+            gaps: std::mem::take(&mut self.gaps),
         })))
     }
 
@@ -198,9 +218,90 @@ impl Lowering<'_> {
         });
     }
 
-    /// Replaces variables, and remembers what they held; `None` after an error.
+    /// Replaces variables, and remembers what they held; `None` after an error. For values that
+    /// hold no secret: a reference to one is an error.
     pub(crate) fn expand(&mut self, path: &str, node: &Node, text: &str) -> Option<Expanded> {
         let result = expand::expand(text, self.around);
+        let expanded = self.expanded(path, node, result)?;
+        if let Some((_, reference)) = expanded.missing.first() {
+            let message =
+                format!("`{path}` refers to `{reference}`, and a secret cannot stand here");
+            self.report.error(node.at, path, message).hint(
+                "everybody on this machine can read a command line; give it to the server in `env`",
+            );
+            return None;
+        }
+        Some(expanded)
+    }
+
+    /// The same for a value that may be a secret, or hold one. Where something is still missing it
+    /// is noted as a gap of `slot`, which is to be left empty; whoever started the server with it
+    /// would be stopped by that.
+    pub(crate) fn expand_value(
+        &mut self,
+        path: &str,
+        node: &Node,
+        text: &str,
+        slot: Slot,
+    ) -> Option<Expanded> {
+        let result = expand::expand_value(text, self.around);
+        let expanded = self.expanded(path, node, result)?;
+        if !expanded.missing.is_empty() {
+            let mut problem = self
+                .report
+                .source
+                .problem(Severity::Error, node.at, String::new());
+            path.clone_into(&mut problem.key);
+            self.gaps
+                .push(Gap::new(slot, path, expanded.clone(), problem));
+        }
+        Some(expanded)
+    }
+
+    /// Warns of a secret that stands in the file itself, and notes where. `hidden` is the part of
+    /// the value that is one.
+    pub(crate) fn literal(&mut self, path: &str, node: &Node, value: &str, hidden: &str) {
+        let message = format!("`{path}` looks like a secret that stands in the file itself");
+        let hint = if self.report.source.layer.may_loosen() {
+            "`outrigger secrets import` moves it out; or write a variable such as `${TOKEN}` yourself"
+        } else {
+            "write a variable such as `${TOKEN}`; `outrigger secrets import` moves it out once the folder is trusted"
+        };
+        let problem = self.report.warn(node.at, path, message);
+        problem.hint(hint).excerpt = None;
+        self.note_literal(path, node, value, hidden);
+    }
+
+    /// Notes it, for those who move it out.
+    pub(crate) fn note_literal(&mut self, path: &str, node: &Node, value: &str, hidden: &str) {
+        let source = self.report.source;
+        self.literals.push(Literal {
+            file: source.path.clone(),
+            layer: source.layer,
+            format: Format::of(&source.path, &source.text),
+            line: node.at.line,
+            column: node.at.column,
+            key: path.to_owned(),
+            value: value.to_owned(),
+            secret: hidden.to_owned(),
+        });
+    }
+
+    /// Warns of the value of `name` when it looks like a secret and was written out.
+    pub(crate) fn check_literal(&mut self, path: &str, entry: &Entry, written: &str) {
+        let plain = !written.contains("${") && !written.starts_with(LITERAL);
+        if let Some(hidden) = literal::secret_part(&entry.key, written).filter(|_| plain) {
+            self.secrets.add(hidden);
+            self.literal(path, &entry.node, written, hidden);
+        }
+    }
+
+    fn expanded(
+        &mut self,
+        path: &str,
+        node: &Node,
+        result: Result<Expanded, expand::ExpandError>,
+    ) -> Option<Expanded> {
         let expanded = self.sound(path, node, result)?;
         for (variable, held) in &expanded.used {
             if held.is_empty() {

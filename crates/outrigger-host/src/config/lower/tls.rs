@@ -8,8 +8,7 @@ use crate::config::defaults::ServerDefaults;
 use crate::config::node::Node;
 use crate::config::origin::Layer;
 use crate::config::problem::{ConfigProblem, Severity};
-use crate::config::report::{Report, join};
-use crate::config::secret::Secrets;
+use crate::config::report::join;
 use crate::config::source::Source;
 use crate::config::surroundings::Surroundings;
 use crate::config::value;
@@ -23,13 +22,7 @@ pub(crate) fn lower(
     node: &Node,
     defaults: &mut ServerDefaults,
 ) -> Vec<ConfigProblem> {
-    let mut low = Lowering {
-        report: Report::new(source),
-        around,
-        path: "tls",
-        secrets: Secrets::default(),
-        written: Vec::new(),
-    };
+    let mut low = Lowering::new(source, around, "tls");
     // Also of a project that is trusted: what it brings is trusted, and these are other servers.
     if matches!(source.layer, Layer::Project | Layer::TrustedProject) {
         let message =

@@ -8,13 +8,16 @@ use outrigger_connect::{Framing, HttpSpec, OAuthSettings, StdioSpec, TransportSp
 use url::Url;
 
 use super::address::{
-    as_shown, clean, is_header_name, mask_url, masked, parse_http_url, refuse_mask,
+    as_shown, clean, hidden_parts, is_header_name, mask_url, masked, parse_http_url, refuse_mask,
 };
 use super::oauth;
 use super::server::Lowering;
 use super::tls;
 use crate::config::environment;
+use crate::config::expand::Expanded;
+use crate::config::gap::Slot;
 use crate::config::node::{Entry, Node, Pos, Value};
+use crate::config::reference::LITERAL;
 use crate::config::report::join;
 use crate::config::secret::{self, MASK};
 use crate::config::value;
@@ -198,16 +201,18 @@ impl Draft {
         for (index, item) in items.iter().enumerate() {
             let path = format!("{path}[{index}]");
             let arg = value::spelled(&mut low.report, &path, item).and_then(|written| {
-                let text = low.expand(&path, item, &written)?.text;
-                refuse_mask(low, &path, item, &text)?;
-                Some((low.tilde(&path, item, text)?, written))
+                let expanded = low.expand(&path, item, &written)?;
+                refuse_mask(low, &path, item, &expanded.text)?;
+                let secret = expanded.used.iter().any(|(name, held)| is_told(name, held));
+                Some((low.tilde(&path, item, expanded.text)?, written, secret))
             });
-            let Some((arg, written)) = arg else {
+            let Some((arg, written, mut secret)) = arg else {
                 sound = false;
                 continue;
             };
             let mut shown = as_shown(&written, &arg);
-            let previous = read.last().map(|(arg, _)| arg.as_str());
+            // What stands before is not known once an argument could not be read.
+            let previous = read.last().filter(|_| sound).map(|(arg, _)| arg.as_str());
             if let Some(hidden) =
                 secret::secret_of_arg(previous, &arg).filter(|hidden| !hidden.is_empty())
             {
@@ -215,6 +220,16 @@ impl Draft {
                 if !written.contains("${") {
                     shown = shown.replace(hidden, MASK);
                 }
+                secret = true;
+            }
+            if secret {
+                let message = format!(
+                    "`{path}` puts a secret on a command line, where everybody on this machine can read it (`ps`)"
+                );
+                let problem = low.report.warn(item.at, &path, message);
+                problem
+                    .hint("most servers also take it from a variable; give it in `env`")
+                    .excerpt = None;
             }
             read.push((arg, shown.into()));
         }
@@ -248,13 +263,19 @@ impl Draft {
         entry: &Entry,
         written: &str,
     ) -> Option<()> {
-        let text = low.expand(path, &entry.node, written)?.text;
+        let slot = Slot::Env(entry.key.clone());
+        let value = low.expand_value(path, &entry.node, written, slot)?;
+        let (text, whole) = (value.text, value.missing.is_empty());
         refuse_mask(low, path, &entry.node, &text)?;
         let hidden = secret::is_secret_name(&entry.key) || secret::is_secret_shape(&text);
-        if hidden {
+        if hidden && whole {
             low.secrets.add(&text);
         }
-        low.note_inner("env", entry, masked(written, &text, hidden).into());
+        let shown = shown(written, &text, hidden, whole);
+        low.note_inner("env", entry, shown.into());
+        if whole {
+            low.check_literal(path, entry, written);
+        }
         self.env.insert(entry.key.clone(), text);
         Some(())
     }
@@ -275,15 +296,30 @@ impl Draft {
 
     fn read_url(&mut self, low: &mut Lowering<'_>, path: &str, entry: &Entry) -> Option<()> {
         let written = value::text(&mut low.report, path, &entry.node)?;
-        let text = low
-            .expand(path, &entry.node, &written)?
-            .text
-            .trim()
-            .to_owned();
+        let value = low.expand_value(path, &entry.node, &written, Slot::Url)?;
+        let text = value.text.trim().to_owned();
         refuse_mask(low, path, &entry.node, &text)?;
         let masked = mask_url(&mut low.secrets, &text);
-        low.note("url", entry.at, as_shown(&written, &masked).into());
-        self.url = Some((entry.node.at, text));
+        if value.missing.is_empty() {
+            low.note("url", entry.at, as_shown(&written, &masked).into());
+            // A password or a parameter may be the secret; the first one is told.
+            let mut hidden = hidden_parts(&text).into_iter();
+            if let Some(part) =
+                hidden.find(|part| !part.is_empty() && written.contains(part.as_str()))
+            {
+                low.literal(path, &entry.node, &text, &part);
+            }
+            self.url = Some((entry.node.at, text));
+        } else {
+            low.note("url", entry.at, written.into());
+            // What it comes to is read once the secrets are in it; until then their places are held.
+            let text = if text.is_empty() {
+                "http://secret.invalid/".to_owned()
+            } else {
+                held(&value)
+            };
+            self.url = Some((entry.node.at, text));
+        }
         Some(())
     }
 
@@ -320,11 +356,13 @@ impl Draft {
             );
             return None;
         }
-        let text = low.expand(path, &entry.node, written)?.text;
-        refuse_mask(low, path, &entry.node, &text)?;
-        let text = text.trim_matches([' ', '\t']).to_owned();
+        let slot = Slot::Header(self.headers.len());
+        let value = low.expand_value(path, &entry.node, written, slot)?;
+        refuse_mask(low, path, &entry.node, &value.text)?;
+        let whole = value.missing.is_empty();
+        let text = value.text.trim_matches([' ', '\t']).to_owned();
         let hidden = secret::is_secret_name(&entry.key) || secret::is_secret_shape(&text);
-        if hidden {
+        if hidden && whole {
             low.secrets.add(&text);
         }
         if let Some(bad) = text
@@ -341,10 +379,37 @@ impl Draft {
             }
             return None;
         }
-        low.note_inner("headers", entry, masked(written, &text, hidden).into());
+        let shown = shown(written, &text, hidden, whole);
+        low.note_inner("headers", entry, shown.into());
+        if whole {
+            low.check_literal(path, entry, written);
+        }
         self.headers.push((entry.key.clone(), text));
         Some(())
     }
+}
+
+/// A value as people should see it, so that it means the same when it is read again.
+fn shown(written: &str, meant: &str, hidden: bool, whole: bool) -> String {
+    if !whole || (written.starts_with(LITERAL) && !hidden) {
+        return written.to_owned();
+    }
+    masked(written, meant, hidden)
+}
+
+/// Whether a variable is one that nobody should read on a command line.
+fn is_told(name: &str, held: &str) -> bool {
+    let named = secret::is_secret_name(name) && !held.starts_with(['/', '~', '.']);
+    (named && held.len() >= 6) || secret::is_secret_shape(held)
+}
+
+/// An address with something in each place where a secret will stand.
+fn held(value: &Expanded) -> String {
+    let mut text = value.text.clone();
+    for (at, _) in value.missing.iter().rev() {
+        text.insert(*at, 'x');
+    }
+    text.trim().to_owned()
 }
 
 /// Puts the keys together. `authorities`: the files of certificates that hold for all servers.

@@ -48,6 +48,13 @@ pub fn to_json(config: &Config) -> Value {
         "timeouts": timeouts(config),
         "tls": tls(config),
         "builtin": builtin(config),
+        "hooks": list(&config.hooks, |hook| json!({
+            "event": hook.event.as_str(),
+            "trusted": hook.is_trusted(),
+            "settings": written(&hook.written),
+            "origin": origin(&hook.origin),
+        })),
+        "secrets": { "timeout": setting(&config.secret_timeout, |&time| duration_text(time).into()) },
         "files": list(&config.files, file),
         "problems": list(&config.problems, problem),
     })

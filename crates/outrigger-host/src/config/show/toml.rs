@@ -26,6 +26,7 @@ pub fn render(config: &Config, origin: bool) -> String {
     page.model(config);
     page.limits(config);
     page.builtin(config);
+    page.hooks(config);
     let errors: Vec<_> = config
         .problems
         .iter()
@@ -183,6 +184,26 @@ impl Page {
                     "the configured server `{name}` stands in its place"
                 ));
             }
+        }
+    }
+
+    fn hooks(&mut self, config: &Config) {
+        if config.secret_timeout.origin.line > 0 {
+            self.blank();
+            self.put("[secrets]");
+            self.setting("timeout", &config.secret_timeout, |&time| {
+                duration_text(time).into()
+            });
+        }
+        for hook in &config.hooks {
+            self.blank();
+            if !hook.is_trusted() {
+                self.comment(
+                    "Not run: it comes with this folder, which is not trusted (`outrigger trust`).",
+                );
+            }
+            self.header(&format!("[[hooks.{}]]", hook.event), &hook.origin);
+            self.written(&hook.written);
         }
     }
 

@@ -94,7 +94,7 @@ fn what_does_not_fit_is_said() {
         assert!(!said.join("").contains("literal"), "{said:?}");
         said.join("\n")
     };
-    insta::assert_snapshot!(said("oauth.client_secret = 'literal-secret'"), @"3:23: `servers.a.oauth.client_secret` is a secret that stands in the file itself; put it into the environment, and write a variable such as `${CLIENT_SECRET}`");
+    insta::assert_snapshot!(said("oauth.client_secret = 'literal-secret'"), @"3:23: `servers.a.oauth.client_secret` is a secret that stands in the file itself; `outrigger secrets import` moves it out; or put it into the environment, and write a variable such as `${CLIENT_SECRET}`");
     insta::assert_snapshot!(said("oauth.client_secret = '${NOT_SET}'"), @"3:23: `servers.a.oauth.client_secret` uses `${NOT_SET}`, and no variable `NOT_SET` is set; set `NOT_SET` in the environment, or write `${NOT_SET:-…}` with a default");
     insta::assert_snapshot!(said("oauth.client_secret = '••••'"), @"3:23: `servers.a.oauth.client_secret` is the mask that `config show` prints, not the value itself; write the value, or better a variable such as `${TOKEN}`");
     insta::assert_snapshot!(said("oauth.client_id = ' '"), @"3:19: `servers.a.oauth.client_id` is empty; leave it out where no client is registered; most servers register one");

@@ -117,10 +117,11 @@ concurrent_calls = 1
 
 [servers.b]
 url = "https://h.example/mcp?x=1"
-headers = { Authorization = "Bearer abcdefgh", X-Team = "red" }
+headers = { Authorization = "Bearer ${B_TOKEN}", X-Team = "red" }
 protocol = "modern"
 "#,
-    );
+    )
+    .set("B_TOKEN", "abcdefgh");
     let config = place.load();
     assert_eq!(config.all_problems().count(), 0);
     let settings = ready(&config, "a");

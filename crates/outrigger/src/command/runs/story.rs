@@ -1,6 +1,6 @@
 //! A run told line by line. Events that another line tells as well have none of their own.
 
-use outrigger_journal::{CallLine, DecidedBy, Event};
+use outrigger_journal::{CallLine, DecidedBy, Event, HookSaid};
 
 use crate::display::seconds;
 use crate::visible;
@@ -64,6 +64,7 @@ fn of_server(event: &Event) -> Option<String> {
                 match by {
                     DecidedBy::Person => " by a person",
                     DecidedBy::Grant => " by a grant",
+                    DecidedBy::Hook => " by a hook",
                     DecidedBy::Policy => " by configuration",
                     DecidedBy::Nobody => "",
                 },
@@ -143,6 +144,9 @@ fn of_call(event: &Event, calls: &[CallLine]) -> Option<String> {
                 because(reason.as_deref())
             )
         }
+        Event::HookRan {
+            call: Some(call), ..
+        } => format!("call {call}: {}", of_hook(event)?),
         Event::CallEnded {
             call,
             outcome,
@@ -171,6 +175,7 @@ fn of_call(event: &Event, calls: &[CallLine]) -> Option<String> {
 
 fn of_run(event: &Event) -> Option<String> {
     match event {
+        Event::HookRan { call: None, .. } => of_hook(event),
         Event::RunEnded { status, reason, .. } => Some(format!(
             "ended: {}{}",
             status.as_str(),
@@ -178,6 +183,35 @@ fn of_run(event: &Event) -> Option<String> {
         )),
         _ => None,
     }
+}
+
+fn of_hook(event: &Event) -> Option<String> {
+    let Event::HookRan {
+        event,
+        hook,
+        said,
+        changed,
+        reason,
+        took_ms,
+        ..
+    } = event
+    else {
+        return None;
+    };
+    let said = match said {
+        HookSaid::Failed => "failed".to_owned(),
+        said => format!("said {}", said.as_str()),
+    };
+    let changed = match (event.as_str(), changed) {
+        (_, false) => "",
+        ("before_call", true) => ", and changed the arguments",
+        (_, true) => ", and changed what the model reads",
+    };
+    Some(format!(
+        "the {event} hook at {hook} {said}{changed} in {}{}",
+        seconds(*took_ms),
+        because(reason.as_deref())
+    ))
 }
 
 fn because(reason: Option<&str>) -> String {
@@ -191,6 +225,7 @@ fn who(by: DecidedBy) -> &'static str {
         DecidedBy::Policy => "policy",
         DecidedBy::Person => "a person",
         DecidedBy::Grant => "a grant",
+        DecidedBy::Hook => "a hook",
         DecidedBy::Nobody => "nobody: nobody was there to answer",
     }
 }

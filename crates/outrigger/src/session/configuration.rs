@@ -1,0 +1,136 @@
+//! The configuration that a command works with: read, complained about, trusted or not, with its
+//! references to secrets followed.
+
+use std::collections::BTreeSet;
+
+use outrigger_host::config::{Config, EntryState, Severity, Trust};
+
+use super::supervisor;
+use crate::cli::{Common, RunMode};
+use crate::error::CommandError;
+use crate::screen::{Label, Screen};
+use crate::trust::{self, Said, TrustStore};
+use crate::{models, secrets, surroundings, traces, visible};
+
+/// Reads the configuration. Broken files and broken policy end the command: what they would have
+/// forbidden is not known. A broken server is only set aside, and so is one that comes with a folder
+/// that nobody trusts.
+pub(crate) fn configuration(common: &Common, screen: Screen) -> Result<Config, CommandError> {
+    let config = trusted(common, screen)?;
+    for problem in &config.problems {
+        match problem.severity {
+            Severity::Warning => screen.say(visible::lines(problem.render().trim_end())),
+            Severity::Error => screen.insist(visible::lines(problem.render().trim_end())),
+        }
+    }
+    if config.fatal().next().is_some() {
+        let error = CommandError::usage("the configuration cannot be used; nothing was started");
+        return Err(error.hint("`outrigger doctor` looks at the rest"));
+    }
+    Ok(config)
+}
+
+/// The configuration after the person was asked about the folder's own, where there is one to ask.
+pub(crate) fn trusted(common: &Common, screen: Screen) -> Result<Config, CommandError> {
+    let mut around = surroundings::of_configuration(common)?;
+    let config = outrigger_host::config::load(&around);
+    let Some(project) = config
+        .project
+        .as_ref()
+        .filter(|project| project.needs_trust())
+    else {
+        return Ok(config);
+    };
+    if !screen.can_ask() {
+        screen.say(format_args!(
+            "{} this folder is not trusted, so what its files bring is not used: {}",
+            screen.talk(Label::Warn, "note:"),
+            trust::names(project)
+        ));
+        screen.say(format_args!(
+            "{} `outrigger trust` shows it and asks; `--trust-project` trusts it for one run",
+            screen.talk(Label::Good, "hint:")
+        ));
+        return Ok(config);
+    }
+    // What was asked about is what is trusted, also when the file has changed meanwhile.
+    around.trust = match trust::ask(project, screen) {
+        Said::No => return Ok(config),
+        Said::ThisRun => Trust::Content(project.digest.clone()),
+        Said::Always => {
+            TrustStore::of(common)?.trust(project)?;
+            Trust::Content(project.digest.clone())
+        }
+    };
+    Ok(outrigger_host::config::load(&around))
+}
+
+/// The same for a run in a mode that the command line may choose.
+pub(crate) fn configuration_in(
+    mode: Option<RunMode>,
+    common: &Common,
+    screen: Screen,
+) -> Result<Config, CommandError> {
+    let mut config = configuration(common, screen)?;
+    if let Some(mode) = mode {
+        config.policy.choose_mode(mode.into())?;
+    }
+    Ok(config)
+}
+
+/// Keeps one configured server, built-in or not; the others are not started.
+pub(crate) fn only(config: &mut Config, name: &str) -> Result<(), CommandError> {
+    let mut known: BTreeSet<String> = config.servers.keys().map(ToString::to_string).collect();
+    known.extend(config.builtin_servers().into_iter().map(ToOwned::to_owned));
+    if let Some(entry) = config
+        .servers
+        .values()
+        .find(|entry| entry.name.as_str() == name)
+        && matches!(entry.state, EntryState::Disabled)
+    {
+        let error = format!("the server `{name}` is switched off at {}", entry.origin);
+        return Err(CommandError::usage(error));
+    }
+    if config.keep_only(name) {
+        Ok(())
+    } else {
+        Err(no_such_server(name, &known))
+    }
+}
+
+fn no_such_server(name: &str, known: &BTreeSet<String>) -> CommandError {
+    let names: Vec<_> = known.iter().map(|name| format!("`{name}`")).collect();
+    let error = CommandError::usage(format!("there is no server `{name}`"));
+    error.hint(format!("configured are {}", names.join(", ")))
+}
+
+/// The configuration with its references followed. A server that lacks a secret is set aside; a hook
+/// that lacks one ends the command, since it may have been there to say no.
+pub(crate) async fn with_secrets(
+    config: &Config,
+    recorded: bool,
+    screen: Screen,
+) -> Result<Config, CommandError> {
+    let mut config = config.clone();
+    if !recorded {
+        // Hooks are for calls.
+        config.hooks.clear();
+    }
+    let known = config.problems.len();
+    config.hide(models::keys());
+    let resolver = secrets::Secrets::new(supervisor());
+    let warnings = config.resolve(&resolver).await;
+    traces::hide(&config.secrets());
+    for problem in warnings {
+        screen.say(visible::lines(problem.render().trim_end()));
+    }
+    let broken = config.problems.get(known..).unwrap_or_default();
+    for problem in broken {
+        screen.insist(visible::lines(problem.render().trim_end()));
+    }
+    if broken.is_empty() {
+        return Ok(config);
+    }
+    let error = CommandError::usage("a hook lacks a secret; nothing was started");
+    Err(error.hint("`outrigger secrets list` tries each reference"))
+}
