@@ -19,7 +19,7 @@ pub use instructions::{INSTRUCTION_CHARACTERS, Instructions};
 
 use crate::digest::Digest;
 use crate::name::ToolName;
-use crate::pins::{HeldTool, Review};
+use crate::pins::{self, HeldTool, Review};
 use crate::schema::Schema;
 
 /// One usable tool.
@@ -92,6 +92,8 @@ pub struct ServerCatalog {
     pub held: Vec<HeldTool>,
     /// Raw names of tools that nobody has approved yet, and that may be used all the same.
     pub unpinned: Vec<String>,
+    /// Whether nobody has approved the instructions that a model may read, as they are.
+    pub instructions_wait: bool,
     /// Usable tools that configuration does not let through (`allowed_tools`, `disabled_tools`).
     pub withheld: Vec<Arc<CatalogTool>>,
     /// Why the listing is not whole.
@@ -149,8 +151,19 @@ impl ServerCatalog {
     }
 
     /// Takes out the tools that differ from what was approved.
-    pub(crate) fn hold_back(&mut self, review: Review) {
-        let Review { held, unpinned } = review;
+    pub(crate) fn hold_back(&mut self, server: &ServerName, review: Review) {
+        let Review {
+            held,
+            unpinned,
+            instructions,
+        } = review;
+        self.instructions_wait = instructions != pins::Standing::Approved;
+        if let (pins::Standing::Held, Some(told)) = (instructions, &mut self.instructions) {
+            told.shown = false;
+            self.problems.push(format!(
+                "its instructions are not what was approved, and are not shown to a model; `outrigger pin {server}` shows them and asks"
+            ));
+        }
         self.tools
             .retain(|tool| !held.iter().any(|held| held.tool.name == tool.name));
         self.set_aside.extend(held.iter().map(|held| SetAside {

@@ -10,6 +10,11 @@ use sha2::{Digest as _, Sha256};
 pub struct Digest([u8; 32]);
 
 impl Digest {
+    /// SHA-256 over the bytes of a text, as any other program computes it.
+    pub fn of_text(text: &str) -> Self {
+        Self(Sha256::digest(text).into())
+    }
+
     /// The fingerprint of `value`.
     pub fn of(value: &Value) -> Self {
         let mut hash = Sha256::new();

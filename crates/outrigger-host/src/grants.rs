@@ -248,7 +248,7 @@ impl Grants {
         };
         *known = kept_file::update(path, read, change, |kept| {
             let text = toml::to_string_pretty(kept)
-                .map_err(|error| KeptFileError::new(path, "cannot be written", error))?;
+                .map_err(|error| KeptFileError::new(path, "cannot be written", &error))?;
             Ok(format!("{HEAD}{text}"))
         })?;
         Ok(())
@@ -264,7 +264,7 @@ fn read(path: &Path) -> Result<Kept, KeptFileError> {
         return Ok(Kept::default());
     };
     toml::from_str(&text)
-        .map_err(|error| KeptFileError::new(path, "is not a file of grants", error))
+        .map_err(|error| KeptFileError::new(path, "is not a file of grants", &error))
 }
 
 /// The server of a question, as grants name it.

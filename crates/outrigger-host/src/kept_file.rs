@@ -16,7 +16,7 @@ pub struct KeptFileError {
 }
 
 impl KeptFileError {
-    pub(crate) fn new(path: &Path, what: &'static str, reason: impl ToString) -> Self {
+    pub(crate) fn new(path: &Path, what: &'static str, reason: &dyn ToString) -> Self {
         Self {
             path: path.to_owned(),
             what,
@@ -34,7 +34,7 @@ pub(crate) fn read(path: &Path) -> Result<Option<String>, KeptFileError> {
     match fs::read_to_string(path) {
         Ok(text) => Ok(Some(text)),
         Err(error) if error.kind() == ErrorKind::NotFound => Ok(None),
-        Err(error) => Err(KeptFileError::new(path, "cannot be read", error)),
+        Err(error) => Err(KeptFileError::new(path, "cannot be read", &error)),
     }
 }
 

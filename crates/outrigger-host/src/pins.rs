@@ -92,6 +92,20 @@ pub struct Review {
     pub held: Vec<HeldTool>,
     /// Raw names of tools that may be used and were never pinned.
     pub unpinned: Vec<String>,
+    /// Where the server's instructions stand.
+    pub instructions: Standing,
+}
+
+/// Where a server's instructions stand.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum Standing {
+    /// As approved, or there are none that a model may read.
+    #[default]
+    Approved,
+    /// Never pinned; they may be used.
+    New,
+    /// They differ from what was approved, or nothing was and the run is locked.
+    Held,
 }
 
 /// Whose pins are written.
@@ -167,47 +181,63 @@ impl Pins {
         })
     }
 
-    /// Compares a server's tools with what was approved, and in [`PinMode::FirstUse`] pins those that
-    /// are new.
-    pub fn review(&self, server: &ServerIdentity, tools: &[Arc<CatalogTool>]) -> Review {
+    /// Compares what a server offers with what was approved, and in [`PinMode::FirstUse`] pins what is
+    /// new. `instructions`: those that models may read.
+    pub fn review(
+        &self,
+        server: &ServerIdentity,
+        tools: &[Arc<CatalogTool>],
+        instructions: Option<Digest>,
+    ) -> Review {
         let key = server.key();
-        let (mut review, mut new) = (Review::default(), Vec::new());
+        let mut review = Review::default();
+        let (mut new, mut new_instructions) = (Vec::new(), None);
         {
             let known = self.known();
             for tool in tools {
-                match known.approved(server, &key, &tool.raw_name) {
+                match known.tool(server, &key, &tool.raw_name) {
                     Some(approved) if approved == tool.digest.to_string() => {}
-                    Some(approved) => review.held.push(HeldTool {
-                        tool: Arc::clone(tool),
-                        changes: self.changes(&approved, tool),
-                        approved: Some(approved),
-                    }),
-                    None if self.mode == PinMode::Locked => review.held.push(HeldTool {
-                        tool: Arc::clone(tool),
-                        approved: None,
-                        changes: Vec::new(),
-                    }),
-                    None => {
+                    None if self.mode != PinMode::Locked => {
                         review.unpinned.push(tool.raw_name.clone());
                         new.push(Arc::clone(tool));
                     }
+                    approved => {
+                        let was = approved.as_deref();
+                        review.held.push(HeldTool {
+                            tool: Arc::clone(tool),
+                            changes: was.map_or_else(Vec::new, |was| self.changes(was, tool)),
+                            approved,
+                        });
+                    }
                 }
             }
+            if let Some(now) = instructions {
+                review.instructions = match known.instructions(server, &key) {
+                    Some(approved) if approved == now.to_string() => Standing::Approved,
+                    None if self.mode != PinMode::Locked => {
+                        new_instructions = Some(now);
+                        Standing::New
+                    }
+                    _ => Standing::Held,
+                };
+            }
         }
+        let is_new = !new.is_empty() || new_instructions.is_some();
         if self.mode == PinMode::FirstUse
-            && !new.is_empty()
-            && let Err(error) = self.approve(server, &new, Whose::User)
+            && is_new
+            && let Err(error) = self.approve(server, &new, new_instructions, Whose::User)
         {
             self.known().trouble.get_or_insert(error.to_string());
         }
         review
     }
 
-    /// Pins tools as they are now.
+    /// Pins tools, and what a server says about how it is used, as they are now.
     pub fn approve(
         &self,
         server: &ServerIdentity,
         tools: &[Arc<CatalogTool>],
+        instructions: Option<Digest>,
         whose: Whose,
     ) -> Result<(), KeptFileError> {
         let path = match whose {
@@ -224,6 +254,9 @@ impl Pins {
         let written = LockFile::update(path, |file| {
             for tool in tools {
                 file.pin(&key, &tool.raw_name, tool.digest.to_string());
+            }
+            if let Some(instructions) = instructions {
+                file.pin_instructions(&key, instructions.to_string());
             }
         })?;
         let mut known = self.known();
@@ -273,11 +306,22 @@ impl Pins {
 }
 
 impl Known {
-    /// The project's file counts where it speaks of a tool of its own servers, and about no other: it
-    /// came with a checkout.
-    fn approved(&self, server: &ServerIdentity, key: &str, tool: &str) -> Option<String> {
-        let of = |file: &LockFile| file.pinned(key, tool).map(str::to_owned);
+    /// The project's file counts where it speaks of its own servers, and about no other: it came with a
+    /// checkout.
+    fn approved<'a>(
+        &'a self,
+        server: &ServerIdentity,
+        of: impl Fn(&'a LockFile) -> Option<&'a str>,
+    ) -> Option<String> {
         let shared = server.of_project.then(|| of(&self.project)).flatten();
-        shared.or_else(|| of(&self.user))
+        shared.or_else(|| of(&self.user)).map(str::to_owned)
+    }
+
+    fn tool(&self, server: &ServerIdentity, key: &str, tool: &str) -> Option<String> {
+        self.approved(server, |file| file.pinned(key, tool))
+    }
+
+    fn instructions(&self, server: &ServerIdentity, key: &str) -> Option<String> {
+        self.approved(server, |file| file.instructions(key))
     }
 }

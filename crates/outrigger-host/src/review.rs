@@ -1,9 +1,9 @@
 //! What a person should look at before trusting a tool. A flag is a remark: it decides nothing and
 //! takes no tool away, so it may be wrong at times, and who knows these rules can write around them.
 //!
-//! Looked for are names that imitate another server's ([`lookalike`]), words about another server's
+//! Looked for are names that imitate another server's (`lookalike`), words about another server's
 //! tools, requests for the conversation or for credentials, and text that is pushed out of view
-//! ([`steering`]).
+//! (`steering`).
 
 mod lookalike;
 mod steering;

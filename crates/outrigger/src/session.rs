@@ -177,23 +177,22 @@ impl Session {
         // Without a home there are no tokens, and most servers need none.
         let oauth = oauth(common, run.redactor()).ok();
         let connector = connector(oauth.as_ref(), trace);
-        let host = Host::start(
-            &config,
-            Parts {
-                connector,
-                run: run.clone(),
-                builtins,
-                approver: person.approver,
-                questions: Questions {
-                    person: person.respondent,
-                    sampler,
-                    roots: vec![root(&workspace)?],
-                },
-                policy,
-                pins,
-                hooks: Arc::clone(&hooks),
-            },
-        );
+        let questions = Questions {
+            person: person.respondent,
+            sampler,
+            roots: vec![root(&workspace)?],
+        };
+        let parts = Parts {
+            connector,
+            run: run.clone(),
+            builtins,
+            approver: person.approver,
+            questions,
+            policy,
+            pins,
+            hooks: Arc::clone(&hooks),
+        };
+        let host = Host::start(&config, parts);
         Ok(Self {
             host,
             run,

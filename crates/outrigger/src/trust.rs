@@ -8,9 +8,9 @@ use std::io::{BufRead as _, ErrorKind, Write as _};
 use std::path::{Path, PathBuf};
 
 use jiff::Timestamp;
+use outrigger_host::Digest;
 use outrigger_host::config::{Project, ProjectStanding, Trust};
 use serde::{Deserialize, Serialize};
-use sha2::{Digest as _, Sha256};
 
 use crate::cli::Common;
 use crate::error::CommandError;
@@ -40,13 +40,8 @@ impl TrustStore {
     }
 
     fn file(&self, folder: &Path) -> PathBuf {
-        let hash = Sha256::digest(folder.as_os_str().as_encoded_bytes());
-        let name: String = hash
-            .iter()
-            .take(16)
-            .map(|byte| format!("{byte:02x}"))
-            .collect();
-        self.dir.join(format!("{name}.json"))
+        let hash = Digest::of_text(&folder.to_string_lossy()).to_string();
+        self.dir.join(format!("{}.json", &hash[..32]))
     }
 
     /// What was said about a folder. An answer that cannot be read is none.

@@ -66,34 +66,30 @@ impl fmt::Display for Change {
     }
 }
 
+/// A value before and after; `None` for nothing.
+type Pair<'a> = (Option<&'a Value>, Option<&'a Value>);
+
+/// What it means when there is more of something, and when there is less.
+type Kinds = (ChangeKind, ChangeKind);
+
 /// All differences between two definitions, as [`CatalogTool::definition`](crate::catalog::CatalogTool::definition)
 /// gives them.
 pub fn changes(was: &Value, now: &Value) -> Vec<Change> {
     let mut found = Vec::new();
-    for (key, kind) in [
-        ("name", ChangeKind::Words),
-        ("title", ChangeKind::Words),
-        ("description", ChangeKind::Words),
-    ] {
-        differ(
-            kind,
-            key.to_owned(),
-            present(&was[key]),
-            present(&now[key]),
-            &mut found,
-        );
+    for key in ["name", "title", "description"] {
+        let pair = (present(&was[key]), present(&now[key]));
+        differ(ChangeKind::Words, key.to_owned(), pair, &mut found);
     }
     for key in ["inputSchema", "outputSchema"] {
-        schema(key, present(&was[key]), present(&now[key]), &mut found);
+        schema(key, (present(&was[key]), present(&now[key])), &mut found);
     }
     let (was, now) = (&was["annotations"], &now["annotations"]);
     for key in keys(was.as_object(), now.as_object()) {
-        let path = format!("annotations.{key}");
+        let pair = (present(&was[&key]), present(&now[&key]));
         differ(
             ChangeKind::Annotations,
-            path,
-            present(&was[&key]),
-            present(&now[&key]),
+            format!("annotations.{key}"),
+            pair,
             &mut found,
         );
     }
@@ -106,25 +102,15 @@ fn present(value: &Value) -> Option<&Value> {
 
 /// The keys of both, each once, in order.
 fn keys(was: Option<&Map<String, Value>>, now: Option<&Map<String, Value>>) -> Vec<String> {
-    let mut keys: Vec<String> = was
-        .into_iter()
-        .chain(now)
-        .flat_map(Map::keys)
-        .cloned()
-        .collect();
+    let both = was.into_iter().chain(now);
+    let mut keys: Vec<String> = both.flat_map(Map::keys).cloned().collect();
     keys.sort_unstable();
     keys.dedup();
     keys
 }
 
-fn differ(
-    kind: ChangeKind,
-    path: String,
-    was: Option<&Value>,
-    now: Option<&Value>,
-    found: &mut Vec<Change>,
-) {
-    // In the order of their keys, two objects are the same if their fingerprints are.
+/// One difference, unless the two are the same but for the order of their keys.
+fn differ(kind: ChangeKind, path: String, (was, now): Pair<'_>, found: &mut Vec<Change>) {
     if was.map(sorted) != now.map(sorted) {
         found.push(Change {
             kind,
@@ -142,67 +128,36 @@ fn sorted(value: &Value) -> Value {
 }
 
 /// Two schemas at one place.
-fn schema(path: &str, was: Option<&Value>, now: Option<&Value>, found: &mut Vec<Change>) {
-    let (Some(Value::Object(old)), Some(Value::Object(new))) = (was, now) else {
-        return differ(ChangeKind::Schema, path.to_owned(), was, now, found);
+fn schema(path: &str, pair: Pair<'_>, found: &mut Vec<Change>) {
+    let (Some(Value::Object(old)), Some(Value::Object(new))) = pair else {
+        return differ(ChangeKind::Schema, path.to_owned(), pair, found);
     };
     for key in keys(Some(old), Some(new)) {
-        let (was, now) = (old.get(&key), new.get(&key));
-        let at = format!("{path}.{key}");
-        match key.as_str() {
-            "title" | "description" | "examples" | "$comment" => {
-                differ(ChangeKind::Words, at, was, now, found)
-            }
-            "properties" | "patternProperties" | "$defs" | "definitions" => {
-                members(&at, was, now, found)
-            }
-            "required" => items(
-                &at,
-                was,
-                now,
-                ChangeKind::Narrowed,
-                ChangeKind::Widened,
-                found,
-            ),
-            "enum" => items(
-                &at,
-                was,
-                now,
-                ChangeKind::Widened,
-                ChangeKind::Narrowed,
-                found,
-            ),
-            "minimum" | "exclusiveMinimum" | "minLength" | "minItems" | "minProperties" => {
-                bound(
-                    at,
-                    was,
-                    now,
-                    ChangeKind::Narrowed,
-                    ChangeKind::Widened,
-                    found,
-                );
-            }
-            "maximum" | "exclusiveMaximum" | "maxLength" | "maxItems" | "maxProperties" => {
-                bound(
-                    at,
-                    was,
-                    now,
-                    ChangeKind::Widened,
-                    ChangeKind::Narrowed,
-                    found,
-                );
-            }
-            "additionalProperties" if is_flag(was) && is_flag(now) => {
-                let kind = if now == Some(&Value::Bool(false)) {
-                    ChangeKind::Narrowed
-                } else {
-                    ChangeKind::Widened
-                };
-                differ(kind, at, was, now, found);
-            }
-            "allOf" | "anyOf" | "oneOf" | "prefixItems" => each(&at, was, now, found),
-            _ => schema(&at, was, now, found),
+        let pair = (old.get(&key), new.get(&key));
+        keyword(&key, format!("{path}.{key}"), pair, found);
+    }
+}
+
+/// One keyword of a schema.
+fn keyword(key: &str, at: String, pair: Pair<'_>, found: &mut Vec<Change>) {
+    use ChangeKind::{Narrowed, Widened, Words};
+    match key {
+        "title" | "description" | "examples" | "$comment" => differ(Words, at, pair, found),
+        "properties" | "patternProperties" | "$defs" | "definitions" => members(&at, pair, found),
+        "required" => items(&at, pair, (Narrowed, Widened), found),
+        "enum" => items(&at, pair, (Widened, Narrowed), found),
+        "minimum" | "exclusiveMinimum" | "minLength" | "minItems" | "minProperties" => {
+            bound(at, pair, (Narrowed, Widened), found);
         }
+        "maximum" | "exclusiveMaximum" | "maxLength" | "maxItems" | "maxProperties" => {
+            bound(at, pair, (Widened, Narrowed), found);
+        }
+        "additionalProperties" if is_flag(pair.0) && is_flag(pair.1) => {
+            let shut = pair.1 == Some(&Value::Bool(false));
+            differ(if shut { Narrowed } else { Widened }, at, pair, found);
+        }
+        "allOf" | "anyOf" | "oneOf" | "prefixItems" => each(&at, pair, found),
+        _ => schema(&at, pair, found),
     }
 }
 
@@ -212,77 +167,68 @@ fn is_flag(value: Option<&Value>) -> bool {
 }
 
 /// Named schemas. One more is something more to say, one less something less.
-fn members(path: &str, was: Option<&Value>, now: Option<&Value>, found: &mut Vec<Change>) {
-    let object = |value: Option<&Value>| {
-        value
-            .and_then(Value::as_object)
-            .cloned()
-            .unwrap_or_default()
-    };
-    let (old, new) = (object(was), object(now));
+fn members(path: &str, (was, now): Pair<'_>, found: &mut Vec<Change>) {
+    let object = |value: Option<&Value>| value.and_then(Value::as_object).cloned();
+    let (old, new) = (
+        object(was).unwrap_or_default(),
+        object(now).unwrap_or_default(),
+    );
+    let before = found.len();
     for key in keys(Some(&old), Some(&new)) {
         let at = format!("{path}.{key}");
         match (old.get(&key), new.get(&key)) {
-            (None, now) => differ(ChangeKind::Widened, at, None, now, found),
-            (was, None) => differ(ChangeKind::Narrowed, at, was, None, found),
-            (was, now) => schema(&at, was, now, found),
+            pair @ (None, _) => differ(ChangeKind::Widened, at, pair, found),
+            pair @ (_, None) => differ(ChangeKind::Narrowed, at, pair, found),
+            pair => schema(&at, pair, found),
         }
     }
+    otherwise(path, (was, now), before, found);
 }
 
 /// Values whose order does not count.
-fn items(
-    path: &str,
-    was: Option<&Value>,
-    now: Option<&Value>,
-    more: ChangeKind,
-    less: ChangeKind,
-    found: &mut Vec<Change>,
-) {
-    let list = |value: Option<&Value>| value.and_then(Value::as_array).cloned().unwrap_or_default();
-    let (old, new) = (list(was), list(now));
+fn items(path: &str, (was, now): Pair<'_>, (more, less): Kinds, found: &mut Vec<Change>) {
+    let list = |value: Option<&Value>| value.and_then(Value::as_array).cloned();
+    let (old, new) = (list(was).unwrap_or_default(), list(now).unwrap_or_default());
     let before = found.len();
     for item in new.iter().filter(|item| !old.contains(item)) {
-        differ(more, path.to_owned(), None, Some(item), found);
+        differ(more, path.to_owned(), (None, Some(item)), found);
     }
     for item in old.iter().filter(|item| !new.contains(item)) {
-        differ(less, path.to_owned(), Some(item), None, found);
+        differ(less, path.to_owned(), (Some(item), None), found);
     }
-    // The same values in another order, or none where there was an empty list, still differ.
+    otherwise(path, (was, now), before, found);
+}
+
+/// What differs in a way that was not told yet: another order, nothing where there was an empty list,
+/// a value of the wrong kind.
+fn otherwise(path: &str, pair: Pair<'_>, before: usize, found: &mut Vec<Change>) {
     if found.len() == before {
-        differ(ChangeKind::Schema, path.to_owned(), was, now, found);
+        differ(ChangeKind::Schema, path.to_owned(), pair, found);
     }
 }
 
-/// A bound: whether raising it takes less or more is given.
-fn bound(
-    path: String,
-    was: Option<&Value>,
-    now: Option<&Value>,
-    raised: ChangeKind,
-    lowered: ChangeKind,
-    found: &mut Vec<Change>,
-) {
+/// A bound: what it means to raise it, and to lower it.
+fn bound(path: String, pair: Pair<'_>, (raised, lowered): Kinds, found: &mut Vec<Change>) {
     let number = |value: Option<&Value>| value.and_then(Value::as_f64);
-    let kind = match (number(was), number(now)) {
+    let kind = match (number(pair.0), number(pair.1)) {
         (Some(was), Some(now)) if now > was => raised,
         (Some(_), Some(_)) => lowered,
         (None, Some(_)) => ChangeKind::Narrowed,
         (Some(_), None) => ChangeKind::Widened,
         (None, None) => ChangeKind::Schema,
     };
-    differ(kind, path, was, now, found);
+    differ(kind, path, pair, found);
 }
 
 /// Schemas by position.
-fn each(path: &str, was: Option<&Value>, now: Option<&Value>, found: &mut Vec<Change>) {
-    match (was, now) {
+fn each(path: &str, pair: Pair<'_>, found: &mut Vec<Change>) {
+    match pair {
         (Some(Value::Array(old)), Some(Value::Array(new))) if old.len() == new.len() => {
             for (at, (was, now)) in old.iter().zip(new).enumerate() {
-                schema(&format!("{path}.{at}"), Some(was), Some(now), found);
+                schema(&format!("{path}.{at}"), (Some(was), Some(now)), found);
             }
         }
-        _ => differ(ChangeKind::Schema, path.to_owned(), was, now, found),
+        _ => differ(ChangeKind::Schema, path.to_owned(), pair, found),
     }
 }
 

@@ -30,6 +30,9 @@ pub(super) struct LockFile {
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 struct Server {
+    /// Fingerprint of what it says about how it is used, where models may read that.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    instructions: Option<String>,
     /// By the server's own names for them.
     #[serde(default)]
     tools: BTreeMap<String, String>,
@@ -51,7 +54,7 @@ impl LockFile {
             return Ok(Self::default());
         };
         let file: Self = toml::from_str(&text).map_err(|error| {
-            KeptFileError::new(path, "is not a lock file of this program", error)
+            KeptFileError::new(path, "is not a lock file of this program", &error)
         })?;
         if file.version > VERSION {
             let reason = format!(
@@ -61,7 +64,7 @@ impl LockFile {
             return Err(KeptFileError::new(
                 path,
                 "was written by a newer program",
-                reason,
+                &reason,
             ));
         }
         Ok(file)
@@ -74,7 +77,7 @@ impl LockFile {
     ) -> Result<Self, KeptFileError> {
         kept_file::update(path, Self::read, change, |file| {
             let text = toml::to_string_pretty(file)
-                .map_err(|error| KeptFileError::new(path, "cannot be written", error))?;
+                .map_err(|error| KeptFileError::new(path, "cannot be written", &error))?;
             Ok(format!("{HEAD}{text}"))
         })
     }
@@ -82,6 +85,15 @@ impl LockFile {
     pub(super) fn pinned(&self, server: &str, tool: &str) -> Option<&str> {
         let tools = &self.server.get(server)?.tools;
         tools.get(tool).map(String::as_str)
+    }
+
+    pub(super) fn instructions(&self, server: &str) -> Option<&str> {
+        self.server.get(server)?.instructions.as_deref()
+    }
+
+    pub(super) fn pin_instructions(&mut self, server: &str, digest: String) {
+        let server = self.server.entry(server.to_owned()).or_default();
+        server.instructions = Some(digest);
     }
 
     pub(super) fn pin(&mut self, server: &str, tool: &str, digest: String) {

@@ -18,6 +18,7 @@ use std::process::Command;
 use std::time::{Duration, Instant};
 
 use futures::future::join_all;
+use outrigger_connect::Connection;
 
 const CONNECTS: usize = 40;
 const CALLS: usize = 1_000;
@@ -130,7 +131,7 @@ async fn together() {
     }))
     .await;
     let all = clock.elapsed();
-    join_all(connections.iter().map(|connection| connection.close())).await;
+    join_all(connections.iter().map(Connection::close)).await;
     println!(
         "{TOGETHER} servers at once, one slow: {:.2} × the slow one alone ({:.2} s)",
         all.as_secs_f64() / alone.as_secs_f64(),
@@ -168,7 +169,7 @@ async fn memory() {
         ours / IDLE as u64,
         resident(&supervisors) / supervisors.len().max(1) as u64
     );
-    join_all(held.iter().map(|connection| connection.close())).await;
+    join_all(held.iter().map(Connection::close)).await;
     let mut held = Vec::new();
     let begin = resident(&[own]);
     for _ in 0..IDLE {

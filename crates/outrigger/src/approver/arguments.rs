@@ -2,8 +2,8 @@
 //! Long values and long runs of blanks are folded and told; `v` shows them whole. A replacement of
 //! text is shown as what goes and what comes.
 
+use outrigger_host::Digest;
 use serde_json::Value;
-use sha2::{Digest as _, Sha256};
 
 use crate::visible;
 
@@ -55,11 +55,8 @@ fn value(text: &str, whole: bool) -> String {
     }
     let head: String = text.chars().take(ENDS.0).collect();
     let tail: String = text.chars().skip(count - ENDS.1).collect();
-    let hash: String = Sha256::digest(sent)
-        .iter()
-        .take(8)
-        .map(|byte| format!("{byte:02x}"))
-        .collect();
+    let hash = Digest::of_text(sent).to_string();
+    let hash = &hash[..16];
     format!(
         "{} … [{} of {count} characters folded, sha256 {hash}] … {}",
         visible::line(&head),
@@ -153,7 +150,7 @@ mod tests {
             let arguments = json!({ (key.clone()): text }).to_string();
             let shown = lines(&arguments, true).join("\n");
             let shown = shown.strip_prefix(&format!("{key}: ")).unwrap();
-            prop_assert!(!shown.chars().any(|c| c.is_control()));
+            prop_assert!(!shown.chars().any(char::is_control));
             let sent = serde_json::to_string(&text).unwrap();
             prop_assert_eq!(visible::line(&sent), shown);
         }

@@ -4,9 +4,9 @@
 use std::process::ExitCode;
 use std::sync::Arc;
 
-use outrigger_host::ServerStatus;
 use outrigger_host::catalog::CatalogTool;
 use outrigger_host::pins::Whose;
+use outrigger_host::{Digest, ServerStatus};
 use tokio_util::sync::CancellationToken;
 
 use crate::cli::{Common, PinArgs};
@@ -19,6 +19,14 @@ use crate::visible;
 struct Waiting {
     server: ServerStatus,
     tools: Vec<Arc<CatalogTool>>,
+    /// What it says about how it is used, where that waits too.
+    instructions: Option<Digest>,
+}
+
+impl Waiting {
+    fn count(&self) -> usize {
+        self.tools.len() + usize::from(self.instructions.is_some())
+    }
 }
 
 pub(crate) async fn run(
@@ -53,33 +61,7 @@ async fn pin(
 }
 
 fn review(session: &Session, args: &PinArgs, screen: Screen) -> Result<ExitCode, CommandError> {
-    let host = &session.host;
-    let mut waiting = Vec::new();
-    let mut missing = Vec::new();
-    for server in host.servers() {
-        let Some(identity) = host.identity(&server.name) else {
-            continue;
-        };
-        if args.project && !identity.of_project {
-            screen.say(format_args!(
-                "`{}` does not come with this folder; it is left out",
-                server.name
-            ));
-            continue;
-        }
-        if let Some(reason) = server.state.why_missing() {
-            missing.push(format!("`{}`: {reason}", server.name));
-            continue;
-        }
-        let tools = chosen(&server, args)?;
-        if !tools.is_empty() {
-            waiting.push(Waiting { server, tools });
-        }
-    }
-    if !missing.is_empty() {
-        let error = format!("not looked at: {}", visible::line(&missing.join("; ")));
-        return Err(CommandError::new(Exit::Unavailable, error));
-    }
+    let waiting = waiting(session, args, screen)?;
     if waiting.is_empty() {
         screen.say("nothing is new and nothing has changed");
         return Ok(Exit::Done.into());
@@ -87,38 +69,85 @@ fn review(session: &Session, args: &PinArgs, screen: Screen) -> Result<ExitCode,
     for one in &waiting {
         show(one, screen);
     }
-    let count: usize = waiting.iter().map(|one| one.tools.len()).sum();
+    let count: usize = waiting.iter().map(Waiting::count).sum();
+    let count = visible::count(count as u64, "definition");
     if !args.yes {
-        if !screen.can_ask() {
-            let error = CommandError::new(Exit::Refused, "nobody is there to approve them");
-            return Err(error.hint("`outrigger pin --yes`, when you have read the above"));
-        }
-        screen.prompt(format_args!(
-            "Approve {} as shown? [y]es, [n]o: ",
-            visible::count(count as u64, "tool")
-        ));
-        let mut line = String::new();
-        std::io::stdin().read_line(&mut line).ok();
-        if !["y", "yes"].contains(&line.trim().to_lowercase().as_str()) {
-            return Err(CommandError::new(Exit::Refused, "not approved"));
-        }
+        ask(&count, screen)?;
     }
     let whose = if args.project {
         Whose::Project
     } else {
         Whose::User
     };
+    let host = &session.host;
     for one in &waiting {
         if let Some(identity) = host.identity(&one.server.name) {
-            let approved = host.pins().approve(&identity, &one.tools, whose);
+            let approved = host
+                .pins()
+                .approve(&identity, &one.tools, one.instructions, whose);
             approved.map_err(|error| CommandError::failed(error.to_string()))?;
         }
     }
-    screen.say(format_args!(
-        "approved: {}",
-        visible::count(count as u64, "tool")
-    ));
+    screen.say(format_args!("approved: {count}"));
     Ok(Exit::Done.into())
+}
+
+/// What waits, by server. A server that is not there is told of; it is an error when it was named.
+fn waiting(
+    session: &Session,
+    args: &PinArgs,
+    screen: Screen,
+) -> Result<Vec<Waiting>, CommandError> {
+    let mut waiting = Vec::new();
+    for server in session.host.servers() {
+        let name = &server.name;
+        if let Some(reason) = server.state.why_missing() {
+            let told = format!("`{name}` is not there: {}", visible::line(&reason));
+            if args.server.is_some() {
+                return Err(CommandError::new(Exit::Unavailable, told));
+            }
+            screen.insist(told);
+            continue;
+        }
+        let Some(identity) = session.host.identity(name) else {
+            continue;
+        };
+        if args.project && !identity.of_project {
+            screen.say(format_args!(
+                "`{name}` does not come with this folder; it is left out"
+            ));
+            continue;
+        }
+        let tools = chosen(&server, args)?;
+        let catalog = server.catalog.clone().unwrap_or_default();
+        let wanted = args.tools.is_empty() && (args.project || catalog.instructions_wait);
+        let told = catalog.instructions.as_ref().map(|told| told.digest);
+        let instructions = told.filter(|_| wanted);
+        let one = Waiting {
+            server,
+            tools,
+            instructions,
+        };
+        if one.count() > 0 {
+            waiting.push(one);
+        }
+    }
+    Ok(waiting)
+}
+
+/// Asks the person at the terminal; anything but a yes is an error.
+fn ask(count: &str, screen: Screen) -> Result<(), CommandError> {
+    if !screen.can_ask() {
+        let error = CommandError::new(Exit::Refused, "nobody is there to approve them");
+        return Err(error.hint("`outrigger pin --yes`, when you have read the above"));
+    }
+    screen.prompt(format_args!("Approve {count} as shown? [y]es, [n]o: "));
+    let mut line = String::new();
+    std::io::stdin().read_line(&mut line).ok();
+    if ["y", "yes"].contains(&line.trim().to_lowercase().as_str()) {
+        return Ok(());
+    }
+    Err(CommandError::new(Exit::Refused, "not approved"))
 }
 
 /// The tools that wait, or for a project's file all of them: it is to be whole.
@@ -150,6 +179,19 @@ fn show(waiting: &Waiting, screen: Screen) {
     let catalog = waiting.server.catalog.clone().unwrap_or_default();
     let name = visible::line(waiting.server.name.as_str());
     screen.insist(screen.talk(Label::Name, &name));
+    if let Some(told) = catalog
+        .instructions
+        .as_ref()
+        .filter(|_| waiting.instructions.is_some())
+    {
+        screen.insist(format_args!(
+            "  {}: what it says about how it is used",
+            screen.talk(Label::Warn, "instructions")
+        ));
+        for line in told.text.lines() {
+            screen.insist(format_args!("    > {}", visible::line(line)));
+        }
+    }
     for tool in &waiting.tools {
         let held = catalog.held.iter().find(|held| held.tool.name == tool.name);
         let (word, label) = match held {

@@ -270,7 +270,10 @@ impl Life {
         let admits = |tool: &mut Arc<CatalogTool>| !self.filter.admits(&tool.raw_name);
         catalog.withheld = catalog.tools.extract_if(.., admits).collect();
         if let Some(identity) = &self.identity {
-            catalog.hold_back(self.launch.pins.review(identity, &catalog.tools));
+            let told = catalog.instructions.as_ref().filter(|told| told.shown);
+            let told = told.map(|told| told.digest);
+            let review = self.launch.pins.review(identity, &catalog.tools, told);
+            catalog.hold_back(&self.spec.name, review);
         }
         for SetAside { tool, reason } in &catalog.set_aside {
             let (server, tool) = (self.spec.name.to_string(), tool.clone());

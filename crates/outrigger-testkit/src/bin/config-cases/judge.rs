@@ -98,15 +98,15 @@ async fn unusable(stage: &Stage, case: &Case, faults: &mut Vec<String>) -> Resul
 }
 
 /// Nobody has trusted the folder: every way in says so, and a call is refused.
-async fn untrusted(stage: &Stage, state: &str, faults: &mut Vec<String>) -> Result<(), Failure> {
+async fn untrusted(stage: &Stage, wanted: &str, faults: &mut Vec<String>) -> Result<(), Failure> {
     let doctor = stage.run(&["doctor", "--json"]).await?.json()?;
     let servers = doctor["servers"].as_array().into_iter().flatten();
     let waiting: Vec<&str> = servers
-        .filter(|server| server["state"] == state)
+        .filter(|server| server["state"] == wanted)
         .filter_map(|server| server["server"].as_str())
         .collect();
     if waiting.is_empty() {
-        faults.push(format!("no server is `{state}`: {}", doctor["servers"]));
+        faults.push(format!("no server is `{wanted}`: {}", doctor["servers"]));
     }
     for server in waiting {
         let told = stage
