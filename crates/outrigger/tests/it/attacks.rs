@@ -1,6 +1,7 @@
 //! Servers that attack with text, through the real program: what they say is quarantined, marked,
 //! framed or told, and beside each attack stands the honest twin that must still work.
 
+mod changing;
 mod claims;
 mod hidden;
 mod injection;

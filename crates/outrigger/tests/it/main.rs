@@ -18,6 +18,7 @@ mod bad_journal;
 mod bad_models;
 mod bad_servers;
 mod eras;
+mod gate;
 mod hooks;
 mod inspect;
 mod interrupt;

@@ -125,6 +125,29 @@ fn a_doctor_sees_the_era_and_version_of_each() {
 }
 
 #[test]
+fn a_server_that_keeps_something_and_two_of_other_sdks_over_stdio() {
+    let servers = Servers::installed();
+    let place = Place::new();
+    let graph = place.root.join("graph.jsonl");
+    place.servers(&json!({
+        "memory": servers.memory(&graph),
+        "stock": servers.stdio("http_mcp.py"), "prices": servers.stdio("http_fastmcp.py"),
+    }));
+    let call = |words: &[&str]| {
+        let ran = place.run(&[&["call"], words, &["--allow", "*", "--json"]].concat());
+        place.assert_nothing_runs();
+        let told = ran.json();
+        assert_eq!(told["outcome"], "completed", "{told:#}");
+        told["words"].as_str().unwrap().to_owned()
+    };
+    let ada = json!({ "entities": [{ "name": "Ada", "entityType": "person", "observations": ["wrote notes"] }] });
+    call(&["memory", "create_entities", "--args", &ada.to_string()]);
+    assert!(call(&["memory", "read_graph"]).contains("wrote notes"));
+    assert!(call(&["stock", "count", "item=bolts"]).contains("12"));
+    assert!(call(&["prices", "price", "item=nuts", "amount=4"]).contains('2'));
+}
+
+#[test]
 fn calls_to_the_servers_of_npm() {
     let servers = Servers::installed();
     let place = Place::new();

@@ -39,6 +39,18 @@ impl Servers {
         self.npm("server-everything", &[])
     }
 
+    /// npm `server-memory`, which keeps its graph in a file.
+    pub(crate) fn memory(&self, file: &Path) -> Value {
+        let mut entry = self.npm("server-memory", &[]);
+        entry["env"] = json!({ "MEMORY_FILE_PATH": file });
+        entry
+    }
+
+    /// The same fixture over stdio.
+    pub(crate) fn stdio(&self, script: &str) -> Value {
+        json!({ "command": self.python("python"), "args": [fixture(script), "stdio"] })
+    }
+
     /// A fixture that serves Streamable HTTP.
     pub(crate) fn http(&self, script: &str) -> HttpServer {
         HttpServer::start(&self.python("python"), script)

@@ -3,8 +3,10 @@
 
 use std::process::Stdio;
 
+use outrigger_testkit::provider_server::Turn;
 use serde_json::json;
 
+use crate::model::Model;
 use crate::place::{Place, Ran};
 use crate::scripted::{Log, scripted};
 
@@ -150,4 +152,23 @@ fn an_answer_that_cannot_be_read_is_none() {
         3
     );
     assert_eq!(log.heard().len(), 0);
+}
+
+#[test]
+fn no_word_of_a_server_that_waits_reaches_a_model() {
+    let (place, log, _) = checkout();
+    let model = Model::turns((0..2).map(|_| Turn::text("Hello.")));
+    model.serves(&place);
+    assert_eq!(wary(&place, &["ask", "Hello"]).code, 0);
+    assert_eq!(log.heard().len(), 0);
+    let asked = wary(&place, &["--trust-project", "ask", "Hello"]);
+    assert_eq!(asked.code, 0, "{asked:#?}");
+    let told: Vec<_> = model
+        .requests()
+        .iter()
+        .map(|request| request.text.contains("mcp__theirs__repeat"))
+        .collect();
+    assert_eq!(told, [false, true]);
+    let own = |request: usize| model.requests()[request].text.contains("mcp__own__repeat");
+    assert!(own(0) && own(1), "the person's own is there both times");
 }
