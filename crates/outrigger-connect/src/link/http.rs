@@ -1,7 +1,8 @@
 //! Streamable HTTP: one POST for each message, answered with JSON or with an event stream.
 //!
 //! Promises: one pooled client; headers that were configured go to the configured origin and to no
-//! other; nothing optional (the GET stream, the DELETE at the end) ever holds up a call.
+//! other; nothing optional holds up a call: the DELETE at the end never, the GET stream for half a second
+//! and the first call alone.
 //! Source: MCP, "Transports", Streamable HTTP, revisions 2025-03-26 to 2026-07-28.
 
 mod answer;
@@ -86,6 +87,7 @@ impl Link for Http {
     fn listen(&self) {
         let agreed = self.wire.agreed();
         if agreed.is_some_and(|agreed| agreed.era == Era::Legacy && agreed.speaks_first) {
+            self.wire.set_opening(true);
             self.listen_anew().spawn(listen::run(self.wire.clone()));
         }
     }

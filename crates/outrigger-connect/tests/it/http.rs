@@ -448,6 +448,22 @@ async fn the_get_stream_brings_changes_and_holds_nothing_up() {
     assert!(begun.elapsed() < Duration::from_secs(5));
 }
 
+/// What a server asks on its stream before that is open gets lost, and its call never ends.
+#[tokio::test]
+async fn a_call_is_sent_when_the_server_can_ask() {
+    for _ in 0..20 {
+        let web = Web::legacy(|_| None).await;
+        let connection = connect(&web.spec()).await.unwrap();
+        call(&connection).await.unwrap();
+        let methods = web.methods();
+        let place = |wanted| methods.iter().position(|method| method == wanted);
+        assert!(
+            place("GET").unwrap() < place("tools/call").unwrap(),
+            "{methods:?}"
+        );
+    }
+}
+
 #[tokio::test]
 async fn bodies_are_bounded() {
     let web = Web::legacy(|asked| {

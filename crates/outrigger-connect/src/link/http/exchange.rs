@@ -47,8 +47,14 @@ pub(super) async fn run(
                 wire: &wire,
                 head: &head,
             };
+            let carried = async {
+                if head.name.is_some() {
+                    wire.until_listening().await;
+                }
+                exchange.run(&body, &ticket).await
+            };
             let failure = tokio::select! {
-                failure = exchange.run(&body, &ticket) => failure,
+                failure = carried => failure,
                 () = ticket.until_abandoned() => return,
             };
             wire.inbox.receive(LinkEvent::Failed {

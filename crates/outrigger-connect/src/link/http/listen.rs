@@ -1,4 +1,4 @@
-//! The GET stream on which a server of the legacy era may say that its tools have changed.
+//! The GET stream on which a server of the legacy era may say that its tools have changed, or ask.
 //!
 //! Promises: it holds nothing up, asks at a decreasing rate, and gives up on a server that does not
 //! offer it (405, 404, anything that is no event stream).
@@ -52,7 +52,9 @@ async fn once(wire: &Wire, last_event: &mut Option<String>) -> Heard {
     {
         headers.insert(LAST_EVENT, id);
     }
-    let Ok(mut answer) = wire.send(Method::GET, headers, None).await else {
+    let answer = wire.send(Method::GET, headers, None).await;
+    wire.set_opening(false);
+    let Ok(mut answer) = answer else {
         return Heard::Nothing;
     };
     if !Facts::of(&answer, false).is_event_stream() {

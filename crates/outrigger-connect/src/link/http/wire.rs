@@ -5,6 +5,7 @@
 //! is sent again only when the server has said that it did nothing with it: redirects, 401 and 403.
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
 
 use bytes::{Bytes, BytesMut};
 use reqwest::header::{
@@ -34,6 +35,9 @@ const REDIRECTS: usize = 5;
 /// Times that one request is sent: without or with an old token, with a new one, with a wider one.
 const TOKENS: usize = 3;
 
+/// How long a call waits for the stream of the server's own messages to be opened.
+const OPENING: Duration = Duration::from_millis(500);
+
 pub(super) struct Wire {
     client: reqwest::Client,
     authorizer: Option<Arc<Authorizer>>,
@@ -42,6 +46,7 @@ pub(super) struct Wire {
     pub(super) limits: FrameLimits,
     pub(super) inbox: Arc<dyn Inbox>,
     pub(super) watch: Watch,
+    opening: tokio::sync::watch::Sender<bool>,
 }
 
 struct State {
@@ -77,7 +82,24 @@ impl Wire {
             limits,
             inbox,
             watch,
+            opening: tokio::sync::watch::Sender::new(false),
         })
+    }
+
+    /// The stream for what the server says by itself is being opened, or (`false`) that is over,
+    /// however it ended.
+    pub(super) fn set_opening(&self, opening: bool) {
+        self.opening.send_replace(opening);
+    }
+
+    /// Waits until that is over, for a short while and once: a question that a server asks on that
+    /// stream before it is there gets lost, and the call that wanted to know never ends.
+    pub(super) async fn until_listening(&self) {
+        let mut opening = self.opening.subscribe();
+        let over = opening.wait_for(|opening| !opening);
+        if tokio::time::timeout(OPENING, over).await.is_err() {
+            self.set_opening(false);
+        }
     }
 
     fn state(&self) -> MutexGuard<'_, State> {
