@@ -174,7 +174,8 @@ fn brought(config: &mut Config) {
         what: deed(&hook.written),
         origin: hook.origin.clone(),
     });
-    project.brings = servers.chain(hooks).chain(rules).collect();
+    let opened = config.policy.opened.iter().cloned();
+    project.brings = servers.chain(hooks).chain(opened).chain(rules).collect();
 }
 
 fn load_file(

@@ -4,6 +4,7 @@
 use std::fmt;
 
 use super::origin::{Origin, Setting};
+use super::project::Brought;
 use crate::policy::Condition;
 
 /// What policy says about a call, from the most open to the most strict.
@@ -172,6 +173,8 @@ pub struct PolicyTable {
     /// a project that is not trusted; in a file as written.
     /// The order decides only which of several equally strict rules is named.
     pub rules: Vec<PolicyRule>,
+    /// What files of the project would make more open, or have, besides rules.
+    pub opened: Vec<Brought>,
 }
 
 /// A mode that is more open than a managed file lets it be.
@@ -208,6 +211,7 @@ impl Default for PolicyTable {
             mode: Setting::builtin(Mode::Default),
             managed_mode: None,
             rules: Vec::new(),
+            opened: Vec::new(),
         }
     }
 }

@@ -5,6 +5,7 @@ use crate::config::node::{Entry, Node, Pos, Value};
 use crate::config::origin::{Layer, Origin, Setting};
 use crate::config::policy::{Decision, Mode, PolicyRule, PolicyTable, ToolMatch};
 use crate::config::problem::Severity;
+use crate::config::project::Brought;
 use crate::config::report::{Report, join};
 use crate::config::value;
 use crate::policy::Condition;
@@ -20,12 +21,14 @@ pub(crate) fn lower(report: &mut Report<'_>, node: &Node, table: &mut PolicyTabl
             "default" => {
                 let value = decision(report, "policy.default", &entry.node);
                 let value = value.unwrap_or(Decision::Deny);
-                tighten(report, entry, "policy.default", &mut table.default, value);
+                let opened = tighten(report, entry, "policy.default", &mut table.default, value);
+                table.opened.extend(opened);
             }
             "mode" => {
                 let value = mode(report, "policy.mode", &entry.node);
                 let value = value.unwrap_or(Mode::Plan);
-                tighten(report, entry, "policy.mode", &mut table.mode, value);
+                let opened = tighten(report, entry, "policy.mode", &mut table.mode, value);
+                table.opened.extend(opened);
                 // The nearest managed file comes first, and what it says is in `mode` now.
                 if report.source.layer == Layer::Managed && table.managed_mode.is_none() {
                     table.managed_mode = Some(table.mode.clone());
@@ -46,16 +49,24 @@ pub(crate) fn lower(report: &mut Report<'_>, node: &Node, table: &mut PolicyTabl
 }
 
 /// Takes over a value of a file. Files are read from the nearest to the farthest; a project's, which
-/// come last, may only tighten what those say.
+/// come last, may only tighten what those say. Gives what a project's file makes more open, or would
+/// if it were trusted.
 fn tighten<T: Ord + std::fmt::Display>(
     report: &mut Report<'_>,
     entry: &Entry,
     key: &str,
     setting: &mut Setting<T>,
     value: T,
-) {
+) -> Option<Brought> {
     let origin = report.origin(entry.at);
     let loosens = origin.layer.may_loosen();
+    let of_project = matches!(origin.layer, Layer::Project | Layer::TrustedProject);
+    let opened = (of_project && value < setting.value).then(|| Brought {
+        kind: "policy",
+        name: key.to_owned(),
+        what: format!("becomes `{value}`"),
+        origin: origin.clone(),
+    });
     if !loosens && value < setting.value {
         let message = format!(
             "`{key}` cannot become `{value}` by a file of the project; it stays `{}`",
@@ -64,11 +75,12 @@ fn tighten<T: Ord + std::fmt::Display>(
         report
             .warn(entry.at, key, message)
             .hint("say it in your own `outrigger.toml`, or with `--config`");
-        return;
+        return opened;
     }
     if setting.origin == Origin::builtin() || value > setting.value && !loosens {
         *setting = Setting { value, origin };
     }
+    opened
 }
 
 fn decision(report: &mut Report<'_>, key: &str, node: &Node) -> Option<Decision> {

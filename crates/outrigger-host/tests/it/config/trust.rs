@@ -110,6 +110,27 @@ fn an_entry_that_waits_is_not_replaced_by_a_farther_one() {
 }
 
 #[test]
+fn a_default_or_mode_that_opens_is_shown_too() {
+    let mut place = Place::toml("[policy]\ndefault = 'allow'\nmode = 'auto'");
+    let shown = |place: &Place| -> Vec<String> {
+        let brings = place.load().project.unwrap().brings;
+        let lines = brings
+            .iter()
+            .map(|one| format!("{} {} {}", one.kind, one.name, one.what));
+        lines.collect()
+    };
+    let expected = [
+        "policy policy.default becomes `allow`",
+        "policy policy.mode becomes `auto`",
+    ];
+    assert_eq!(shown(&place), expected);
+    assert_eq!(place.load().policy.default.value, Decision::Ask);
+    place.around.trust = Trust::ThisRun;
+    assert_eq!(shown(&place), expected);
+    assert_eq!(place.load().policy.default.value, Decision::Allow);
+}
+
+#[test]
 fn files_that_only_forbid_need_no_trust() {
     let place = Place::toml("[[policy.rule]]\ntool = '*'\ndecision = 'deny'");
     assert!(!place.load().project.unwrap().needs_trust());
