@@ -243,6 +243,7 @@ impl LedgerLine {
             is_error,
             summary,
             result: self.answered.take(),
+            kept: None,
             tokens,
             took_ms: u64::try_from(took.as_millis()).unwrap_or(u64::MAX),
         });

@@ -85,6 +85,14 @@ pub enum JournalError {
         /// The file.
         path: PathBuf,
     },
+    /// A file that it refers to cannot be looked at or removed.
+    #[error("a file of the journal `{}` cannot be used: {reason}", path.display())]
+    Files {
+        /// The journal.
+        path: PathBuf,
+        /// What the system said.
+        reason: String,
+    },
     /// It was closed before.
     #[error("the journal `{}` is closed", path.display())]
     Closed {

@@ -6,7 +6,7 @@ use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
 
-use crate::RunId;
+use crate::{Digest, RunId};
 
 mod read;
 
@@ -227,9 +227,12 @@ pub enum Event {
         is_error: bool,
         /// One line for a person.
         summary: String,
-        /// The answer as it came, where there was one.
+        /// The answer as it came, where there was one and it is not too large to stand here.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         result: Option<Box<RawValue>>,
+        /// Where the answer is kept instead, when it is too large.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        kept: Option<Kept>,
         /// Estimated tokens of what the model reads of it, unless a hook changes that afterwards.
         tokens: u64,
         /// Milliseconds from sending to the end; 0 when nothing was sent.
@@ -243,9 +246,12 @@ pub enum Event {
         outcome: OutcomeKind,
         /// One line for a person.
         summary: String,
-        /// The answer as it came, where there was one.
+        /// The answer as it came, where there was one and it is not too large to stand here.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         result: Option<Box<RawValue>>,
+        /// Where the answer is kept instead, when it is too large.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        kept: Option<Kept>,
     },
     /// The run ended; always the last event.
     RunEnded {
@@ -260,6 +266,15 @@ pub enum Event {
         /// Tokens of all turns.
         usage: Tokens,
     },
+}
+
+/// An answer that is kept as an artifact, not in the event itself.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Kept {
+    /// Of the artifact: JSON, as the answer came.
+    pub digest: Digest,
+    /// Its size.
+    pub bytes: u64,
 }
 
 /// Tokens read and written.

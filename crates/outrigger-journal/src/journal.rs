@@ -9,6 +9,7 @@ use std::time::Duration;
 
 use tokio::sync::{oneshot, watch};
 
+use crate::artifacts::index::{IndexDone, IndexWork};
 use crate::host::Hosts;
 use crate::read::{self, CallLine, RunSummary};
 use crate::recovery::recover;
@@ -125,26 +126,26 @@ impl Journal {
 
     /// The latest runs, newest first.
     pub async fn runs(&self, limit: u32) -> Result<Vec<RunSummary>, JournalError> {
-        self.read(move |reader| reader.runs(limit)).await
+        self.shared.read(move |reader| reader.runs(limit)).await
     }
 
     /// One run by its name, an unambiguous beginning of it, or its last part alone; `None` when
     /// there is none, [`JournalError::Ambiguous`] when there are several.
     pub async fn find(&self, name: &str) -> Result<Option<RunSummary>, JournalError> {
         let name = name.trim().to_ascii_lowercase();
-        self.read(move |reader| reader.find(&name)).await
+        self.shared.read(move |reader| reader.find(&name)).await
     }
 
     /// All events of a run, in order.
     pub async fn events(&self, run: &RunId) -> Result<Vec<Recorded>, JournalError> {
         let run = run.clone();
-        self.read(move |reader| reader.events(&run)).await
+        self.shared.read(move |reader| reader.events(&run)).await
     }
 
     /// The ledger lines of a run, in order.
     pub async fn calls(&self, run: &RunId) -> Result<Vec<CallLine>, JournalError> {
         let run = run.clone();
-        self.read(move |reader| reader.calls(&run)).await
+        self.shared.read(move |reader| reader.calls(&run)).await
     }
 
     /// Waits until everything recorded so far is on disk, then ends the writer. Idempotent.
@@ -168,19 +169,8 @@ impl Journal {
             .unwrap_or_else(|| Err(self.shared.closed()))
     }
 
-    /// Reads on a connection of its own, away from the runtime.
-    async fn read<T: Send + 'static>(
-        &self,
-        reading: impl FnOnce(&read::Reader) -> Result<T, JournalError> + Send + 'static,
-    ) -> Result<T, JournalError> {
-        let path = self.shared.path.clone();
-        let read = tokio::task::spawn_blocking(move || reading(&read::Reader::open(&path)?)).await;
-        read.unwrap_or_else(|error| {
-            Err(JournalError::Unusable {
-                path: self.shared.path.clone(),
-                reason: error.to_string(),
-            })
-        })
+    pub(crate) fn shared(&self) -> Arc<Shared> {
+        Arc::clone(&self.shared)
     }
 }
 
@@ -205,6 +195,30 @@ impl Shared {
     pub(crate) async fn flush(&self) -> Result<(), JournalError> {
         let (answer, answered) = oneshot::channel();
         if !self.send(Command::Flush(answer)) {
+            return Err(self.closed());
+        }
+        answered.await.unwrap_or_else(|_| Err(self.closed()))
+    }
+
+    /// Reads on a connection of its own, away from the runtime.
+    pub(crate) async fn read<T: Send + 'static>(
+        &self,
+        reading: impl FnOnce(&read::Reader) -> Result<T, JournalError> + Send + 'static,
+    ) -> Result<T, JournalError> {
+        let path = self.path.clone();
+        let read = tokio::task::spawn_blocking(move || reading(&read::Reader::open(&path)?)).await;
+        read.unwrap_or_else(|error| {
+            Err(JournalError::Unusable {
+                path: self.path.clone(),
+                reason: error.to_string(),
+            })
+        })
+    }
+
+    /// Changes the index of artifacts, and returns when that is on disk.
+    pub(crate) async fn index(&self, work: IndexWork) -> Result<IndexDone, JournalError> {
+        let (answer, answered) = oneshot::channel();
+        if !self.send(Command::Index(work, answer)) {
             return Err(self.closed());
         }
         answered.await.unwrap_or_else(|_| Err(self.closed()))

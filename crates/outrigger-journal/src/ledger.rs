@@ -82,6 +82,8 @@ pub(crate) enum Change {
 pub(crate) enum LedgerError {
     #[error(transparent)]
     Sqlite(#[from] rusqlite::Error),
+    #[error("{0}")]
+    File(std::io::Error),
     #[error("call {call} has no line")]
     NoLine { call: u32 },
     #[error("the run has no line, or has ended")]
@@ -132,6 +134,7 @@ impl Change {
                 outcome,
                 summary,
                 result: _,
+                kept: _,
             } => Self::Late {
                 call: *call,
                 outcome: *outcome,
@@ -154,6 +157,7 @@ impl Change {
                 is_error,
                 summary,
                 result: _,
+                kept: _,
                 tokens,
                 took_ms,
             } => Self::Ended {
@@ -302,7 +306,7 @@ fn change_call(connection: &Connection, entry: &Entry) -> Result<(), LedgerError
 }
 
 /// SQLite counts in signed numbers; a count beyond 2^63 does not happen.
-fn int(count: u64) -> i64 {
+pub(crate) fn int(count: u64) -> i64 {
     i64::try_from(count).unwrap_or(i64::MAX)
 }
 

@@ -1,9 +1,10 @@
 //! What happened: events, the ledger of calls, runs, redaction.
 //!
 //! A [`Journal`] is one SQLite file. A [`Run`] records [`Event`]s into it through one writer thread;
-//! what must be on disk before something happens goes through [`Run::record_durable`]. Nothing here
-//! knows MCP or models.
+//! what must be on disk before something happens goes through [`Run::record_durable`]. What is too
+//! large for an event is kept in [`Artifacts`]. Nothing here knows MCP or models.
 
+mod artifacts;
 mod error;
 mod event;
 mod host;
@@ -18,9 +19,14 @@ mod run_id;
 mod schema;
 mod writer;
 
+pub use artifacts::{
+    ArtifactAbout, ArtifactError, ArtifactLine, ArtifactOrigin, ArtifactRef, Artifacts, Digest,
+    GcReport, GcRules, InvalidDigest, KnownOrigin, NewArtifact, SCHEME,
+};
 pub use error::JournalError;
 pub use event::{
-    DecidedBy, Event, HookSaid, OutcomeKind, QuestionAnswer, Recorded, RunStatus, Tokens, VERSION,
+    DecidedBy, Event, HookSaid, Kept, OutcomeKind, QuestionAnswer, Recorded, RunStatus, Tokens,
+    VERSION,
 };
 pub use journal::Journal;
 pub use order::Misplaced;

@@ -146,6 +146,7 @@ pub(crate) fn missing_end(call: u32, intent: bool, reason: &str) -> Event {
         is_error: false,
         summary: format!("{reason} before {what}"),
         result: None,
+        kept: None,
         tokens: 0,
         took_ms: 0,
     }

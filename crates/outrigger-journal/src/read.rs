@@ -152,6 +152,14 @@ impl Reader {
         })
     }
 
+    /// Whatever else is to be read.
+    pub(crate) fn with<T>(
+        &self,
+        reading: impl FnOnce(&Connection) -> rusqlite::Result<T>,
+    ) -> Result<T, JournalError> {
+        reading(&self.connection).map_err(|error| JournalError::sqlite(&self.path, &error))
+    }
+
     fn list<T>(
         &self,
         sql: &str,
@@ -193,11 +201,11 @@ fn summary(row: &Row) -> rusqlite::Result<RunSummary> {
 }
 
 /// Counts are stored from unsigned numbers.
-fn count(row: &Row, column: usize) -> rusqlite::Result<u64> {
+pub(crate) fn count(row: &Row, column: usize) -> rusqlite::Result<u64> {
     Ok(row.get::<_, i64>(column)?.unsigned_abs())
 }
 
-fn time(row: &Row, column: usize) -> rusqlite::Result<Timestamp> {
+pub(crate) fn time(row: &Row, column: usize) -> rusqlite::Result<Timestamp> {
     Timestamp::from_microsecond(row.get(column)?).map_err(|error| unreadable(column, error))
 }
 
@@ -217,7 +225,7 @@ fn word<T: Copy>(
         .ok_or_else(|| unreadable(column, format!("`{word}` is not a word that belongs here")))
 }
 
-fn unreadable(
+pub(crate) fn unreadable(
     column: usize,
     error: impl Into<Box<dyn std::error::Error + Send + Sync>>,
 ) -> rusqlite::Error {

@@ -6,7 +6,7 @@
 //! disk is always a beginning of each run, without gaps. What the database refuses breaks off the
 //! one run that it belongs to.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::mpsc::Receiver;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -15,6 +15,7 @@ use jiff::Timestamp;
 use rusqlite::{Connection, ErrorCode, TransactionBehavior};
 use tokio::sync::{oneshot, watch};
 
+use crate::artifacts::index::{self, IndexDone, IndexWork};
 use crate::host::Host;
 use crate::ledger::{self, Change, Entry, LedgerError, NewRun, Start};
 use crate::{JournalError, Misplaced, RunId};
@@ -25,6 +26,8 @@ type Answer<T> = oneshot::Sender<Result<T, JournalError>>;
 pub(crate) enum Command {
     Begin(Begin),
     Line(Line),
+    /// A change of the index of artifacts.
+    Index(IndexWork, Answer<IndexDone>),
     /// Answered when everything queued before it is on disk.
     Flush(Answer<()>),
 }
@@ -149,6 +152,14 @@ impl Meter {
 enum Pending {
     Begin(Begin),
     Line(Line),
+    Index(IndexWork, Answer<IndexDone>),
+}
+
+/// What a pending entry comes to.
+enum Done {
+    Begun(Option<i64>),
+    Added,
+    Indexed(IndexDone),
 }
 
 /// Why a transaction was given up.
@@ -221,6 +232,10 @@ impl Writer {
                 pending.push(Pending::Begin(begin));
                 true
             }
+            Command::Index(work, answer) => {
+                pending.push(Pending::Index(work, answer));
+                true
+            }
             Command::Line(mut line) if line.recording.is_refused() => {
                 self.drop_line(&mut line);
                 false
@@ -237,9 +252,9 @@ impl Writer {
     fn write(&mut self, pending: &mut Vec<Pending>) -> Result<(), JournalError> {
         while !pending.is_empty() {
             match self.transact(pending) {
-                Ok(keys) => {
-                    for (done, key) in pending.drain(..).zip(keys) {
-                        self.finish(done, key);
+                Ok(all) => {
+                    for (entry, done) in pending.drain(..).zip(all) {
+                        self.finish(entry, done);
                     }
                 }
                 Err(Failure::Entry(index, error)) => self.give_up(pending, index, &error),
@@ -252,48 +267,45 @@ impl Writer {
         Ok(())
     }
 
-    /// One transaction with all that is pending; the keys of runs that it began.
-    fn transact(&mut self, pending: &[Pending]) -> Result<Vec<Option<i64>>, Failure> {
+    /// One transaction with all that is pending; what each came to.
+    fn transact(&mut self, pending: &[Pending]) -> Result<Vec<Done>, Failure> {
         let store =
             |error: rusqlite::Error| Failure::Store(JournalError::sqlite(&self.path, &error));
         let transaction = self
             .connection
             .transaction_with_behavior(TransactionBehavior::Immediate)
             .map_err(store)?;
-        let mut keys = Vec::with_capacity(pending.len());
+        let mut all = Vec::with_capacity(pending.len());
         for (index, entry) in pending.iter().enumerate() {
-            let key = match entry {
-                Pending::Begin(begin) => begin_run(&transaction, &self.host, begin),
-                Pending::Line(line) => append_line(&transaction, line).map(|()| None),
-            };
-            keys.push(key.map_err(|error| match refusal(error) {
-                Ok(reason) => {
-                    let reason = Misplaced::Elsewhere { reason };
-                    Failure::Entry(
-                        index,
-                        JournalError::Refused {
-                            path: self.path.clone(),
-                            reason,
-                        },
-                    )
+            let done = match entry {
+                Pending::Begin(begin) => {
+                    begin_run(&transaction, &self.host, begin).map(Done::Begun)
                 }
+                Pending::Line(line) => append_line(&transaction, line).map(|()| Done::Added),
+                Pending::Index(work, _) => index::work(&transaction, work).map(Done::Indexed),
+            };
+            all.push(done.map_err(|error| match refusal(&self.path, error) {
+                Ok(refused) => Failure::Entry(index, refused),
                 Err(error) => store(error),
             })?);
         }
         transaction.commit().map_err(store)?;
         self.meter.commits.fetch_add(1, Ordering::SeqCst);
-        Ok(keys)
+        Ok(all)
     }
 
-    fn finish(&self, done: Pending, key: Option<i64>) {
-        match done {
-            Pending::Begin(begin) => answer(begin.answer, Ok(key)),
-            Pending::Line(line) => {
+    fn finish(&self, entry: Pending, done: Done) {
+        match (entry, done) {
+            (Pending::Begin(begin), Done::Begun(key)) => answer(begin.answer, Ok(key)),
+            (Pending::Index(_, waiting), Done::Indexed(done)) => answer(waiting, Ok(done)),
+            (Pending::Line(line), _) => {
                 self.meter.release(line.size);
                 if let Some(waiting) = line.answer {
                     answer(waiting, Ok(()));
                 }
             }
+            // Each entry comes to what belongs to it.
+            (Pending::Begin(_) | Pending::Index(..), _) => {}
         }
     }
 
@@ -301,6 +313,7 @@ impl Writer {
     fn give_up(&self, pending: &mut Vec<Pending>, index: usize, error: &JournalError) {
         match pending.remove(index) {
             Pending::Begin(begin) => answer(begin.answer, Err(error.clone())),
+            Pending::Index(_, waiting) => answer(waiting, Err(error.clone())),
             Pending::Line(mut line) => {
                 line.recording.refuse(error);
                 self.drop_line(&mut line);
@@ -369,23 +382,31 @@ fn append_line(connection: &Connection, line: &Line) -> Result<(), LedgerError> 
     )
 }
 
-/// Whether an entry was refused for what it is, and why; else the error of the store.
-fn refusal(error: LedgerError) -> Result<String, rusqlite::Error> {
-    match error {
+/// How an entry was refused for what it is; else the error of the store.
+fn refusal(path: &Path, error: LedgerError) -> Result<JournalError, rusqlite::Error> {
+    let path = path.to_path_buf();
+    let reason = match error {
         LedgerError::Sqlite(error) => match error.sqlite_error_code() {
-            Some(ErrorCode::ConstraintViolation | ErrorCode::TooBig) => Ok(error.to_string()),
-            _ => Err(error),
+            Some(ErrorCode::ConstraintViolation | ErrorCode::TooBig) => error.to_string(),
+            _ => return Err(error),
         },
-        other => Ok(other.to_string()),
-    }
+        LedgerError::File(error) => {
+            let reason = error.to_string();
+            return Ok(JournalError::Files { path, reason });
+        }
+        other => other.to_string(),
+    };
+    let reason = Misplaced::Elsewhere { reason };
+    Ok(JournalError::Refused { path, reason })
 }
 
-/// Tells everyone who waits; events stay queued, runs that nobody has yet do not.
+/// Tells everyone who waits; events stay queued, runs and artifacts that nobody has yet do not.
 fn postpone(pending: &mut Vec<Pending>, error: &JournalError) {
     let mut kept = Vec::with_capacity(pending.len());
     for entry in pending.drain(..) {
         match entry {
             Pending::Begin(begin) => answer(begin.answer, Err(error.clone())),
+            Pending::Index(_, waiting) => answer(waiting, Err(error.clone())),
             Pending::Line(mut line) => {
                 line.recording.note(error);
                 if let Some(waiting) = line.answer.take() {

@@ -66,6 +66,7 @@ fn event(call: u32, answer: Result<Box<RawValue>, CallError>) -> Option<Event> {
         outcome,
         summary,
         result,
+        kept: None,
     })
 }
 

@@ -9,7 +9,7 @@ use serde::de::Error;
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 use serde_json::value::RawValue;
 
-use super::{Event, OutcomeKind};
+use super::{Event, Kept, OutcomeKind};
 
 #[derive(Deserialize)]
 struct Tag<'a> {
@@ -34,6 +34,8 @@ struct CallEnded {
     summary: String,
     #[serde(default)]
     result: Option<Box<RawValue>>,
+    #[serde(default)]
+    kept: Option<Kept>,
     tokens: u64,
     took_ms: u64,
 }
@@ -45,6 +47,8 @@ struct LateAnswer {
     summary: String,
     #[serde(default)]
     result: Option<Box<RawValue>>,
+    #[serde(default)]
+    kept: Option<Kept>,
 }
 
 impl From<CallPrepared> for Event {
@@ -74,6 +78,7 @@ impl From<CallEnded> for Event {
             is_error,
             summary,
             result,
+            kept,
             tokens,
             took_ms,
         } = read;
@@ -83,6 +88,7 @@ impl From<CallEnded> for Event {
             is_error,
             summary,
             result,
+            kept,
             tokens,
             took_ms,
         }
@@ -96,12 +102,14 @@ impl From<LateAnswer> for Event {
             outcome,
             summary,
             result,
+            kept,
         } = read;
         Self::LateAnswer {
             call,
             outcome,
             summary,
             result,
+            kept,
         }
     }
 }
@@ -136,6 +144,7 @@ mod tests {
             r#"{"type":"call_ended","call":1,"outcome":"completed","is_error":false,"summary":"","result":{"x": [1e400]},"tokens":0,"took_ms":0}"#,
             r#"{"type":"call_ended","call":1,"outcome":"not_sent","is_error":false,"summary":"","tokens":0,"took_ms":0}"#,
             r#"{"type":"late_answer","call":1,"outcome":"completed","summary":"","result":" \u0000"}"#,
+            r#"{"type":"late_answer","call":1,"outcome":"completed","summary":"","kept":{"digest":"e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495991b7852b855","bytes":0}}"#,
             r#"{"type":"call_proposed","call":1,"tool":"t","arguments":"not json"}"#,
             r#"{"type":"run_ended","status":"done","usage":{"input":1,"cached":0,"output":2}}"#,
         ] {

@@ -164,6 +164,7 @@ impl Redactor {
             Event::CallEnded {
                 summary,
                 result,
+                kept: _,
                 call: _,
                 outcome: _,
                 is_error: _,
@@ -173,6 +174,7 @@ impl Redactor {
             | Event::LateAnswer {
                 summary,
                 result,
+                kept: _,
                 call: _,
                 outcome: _,
             } => {

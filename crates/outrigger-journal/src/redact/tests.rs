@@ -189,8 +189,8 @@ fn every_string_of_every_event_is_redacted() {
         Event::CallPrepared { call: 1, server: text(), raw_tool: text(), arguments: raw(), repairs: vec![text()] },
         Event::CallDecided { call: 1, allowed: true, rule: text(), by: crate::DecidedBy::Policy, reason: Some(text()) },
         Event::HookRan { call: Some(1), event: text(), hook: text(), said: crate::HookSaid::Deny, changed: false, reason: Some(text()), took_ms: 0 },
-        Event::CallEnded { call: 1, outcome, is_error: false, summary: text(), result: Some(raw()), tokens: 0, took_ms: 0 },
-        Event::LateAnswer { call: 1, outcome, summary: text(), result: Some(raw()) },
+        Event::CallEnded { call: 1, outcome, is_error: false, summary: text(), result: Some(raw()), kept: None, tokens: 0, took_ms: 0 },
+        Event::LateAnswer { call: 1, outcome, summary: text(), result: Some(raw()), kept: None },
         Event::RunEnded { status: crate::RunStatus::Done, reason: Some(text()), answer: Some(text()), usage },
     ];
     let redactor = Redactor::new(["s3cr3t-value"]);

@@ -120,6 +120,7 @@ pub(crate) fn end(call: u32, outcome: OutcomeKind) -> Event {
         is_error: false,
         summary: "wrote".to_owned(),
         result: Some(result),
+        kept: None,
         tokens: 3,
         took_ms: 7,
     }
@@ -131,6 +132,7 @@ pub(crate) fn late(call: u32, outcome: OutcomeKind) -> Event {
         outcome,
         summary: "came late".to_owned(),
         result: None,
+        kept: None,
     }
 }
 

@@ -1,0 +1,35 @@
+-- Artifacts: what is too large or too binary for an event, in files named by their SHA-256.
+CREATE TABLE artifacts (
+    key          INTEGER PRIMARY KEY,
+    -- In lower-case hex.
+    digest       TEXT    NOT NULL UNIQUE CHECK (length(digest) = 64),
+    -- The beginning of the digest that names it: 16 digits, more where another had those already.
+    handle       TEXT    NOT NULL UNIQUE,
+    bytes        INTEGER NOT NULL,
+    media_type   TEXT    NOT NULL,
+    created_at   INTEGER NOT NULL,
+    used_at      INTEGER NOT NULL,
+    -- When its content was removed. The row stays, so that nothing is referenced and silently gone.
+    collected_at INTEGER
+) STRICT;
+
+-- Where each came from; the same content can come from several calls.
+CREATE TABLE artifact_origins (
+    artifact   INTEGER NOT NULL REFERENCES artifacts (key),
+    run        INTEGER NOT NULL REFERENCES runs (key),
+    call       INTEGER NOT NULL,
+    server     TEXT    NOT NULL,
+    raw_tool   TEXT    NOT NULL,
+    -- Position of the block in the result, from 0; NULL for the whole answer.
+    block      INTEGER,
+    name       TEXT,
+    media_type TEXT    NOT NULL,
+    at         INTEGER NOT NULL
+) STRICT;
+
+CREATE INDEX artifact_origins_of ON artifact_origins (artifact);
+
+CREATE TRIGGER artifacts_remain BEFORE DELETE ON artifacts
+BEGIN
+    SELECT RAISE(ABORT, 'what was once an artifact is never forgotten');
+END;
