@@ -18,7 +18,6 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use bytes::Bytes;
 use jiff::{SignedDuration, Timestamp};
-use rusqlite::Connection;
 use serde::{Deserialize, Serialize};
 use sha2::{Digest as _, Sha256};
 use tokio::sync::oneshot;
@@ -30,6 +29,7 @@ pub use self::gc::{GcReport, GcRules};
 pub use self::index::{ArtifactLine, KnownOrigin};
 use self::index::{IndexDone, IndexWork, Keep};
 use crate::journal::Shared;
+use crate::store::Records;
 use crate::writer::Command;
 use crate::{Journal, JournalError, RunId};
 
@@ -200,10 +200,10 @@ impl Artifacts {
             return Err(ArtifactError::NotAHandle { text });
         }
         let mut found = self
-            .read_index(move |connection| {
-                let found = index::named(connection, &digits, LISTED)?;
+            .read_index(move |records| {
+                let found = records.artifacts_named(&digits, LISTED)?;
                 let origins = match found.as_slice() {
-                    [one] => index::origins(connection, &one.digest)?,
+                    [one] => records.origins(&one.digest)?,
                     _ => Vec::new(),
                 };
                 Ok(found
@@ -226,7 +226,7 @@ impl Artifacts {
 
     /// All artifacts, those that were used last first; those whose content was removed too.
     pub async fn list(&self, limit: u32) -> Result<Vec<ArtifactLine>, ArtifactError> {
-        self.read_index(move |connection| index::list(connection, limit))
+        self.read_index(move |records| records.artifacts(limit))
             .await
     }
 
@@ -267,7 +267,7 @@ impl Artifacts {
     async fn absent(&self, digest: &Digest) -> Result<ArtifactError, ArtifactError> {
         let digits = digest.to_string();
         let mut found = self
-            .read_index(move |connection| index::named(connection, &digits, 1))
+            .read_index(move |records| records.artifacts_named(&digits, 1))
             .await?;
         Ok(match found.pop() {
             None => ArtifactError::no_such(digest),
@@ -318,10 +318,9 @@ impl Artifacts {
 
     async fn read_index<T: Send + 'static>(
         &self,
-        reading: impl FnOnce(&Connection) -> rusqlite::Result<T> + Send + 'static,
+        reading: impl FnOnce(&dyn Records) -> Result<T, JournalError> + Send + 'static,
     ) -> Result<T, ArtifactError> {
-        let read = self.inner.journal.read(move |reader| reader.with(reading));
-        Ok(read.await?)
+        Ok(self.inner.journal.read(reading).await?)
     }
 }
 

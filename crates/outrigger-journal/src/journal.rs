@@ -11,9 +11,11 @@ use tokio::sync::{oneshot, watch};
 
 use crate::artifacts::index::{IndexDone, IndexWork};
 use crate::host::Hosts;
-use crate::read::{self, CallLine, RunSummary};
+use crate::read::{CallLine, Reader, RunSummary};
 use crate::recovery::recover;
-use crate::schema::{self, make_folder};
+use crate::schema::{self, Opened, make_folder};
+use crate::sqlite::Sqlite;
+use crate::store::Records;
 use crate::writer::{Command, Meter, Writer};
 use crate::{Event, JournalError, Misplaced, Recorded, Run, RunId, RunOptions};
 
@@ -32,6 +34,7 @@ pub struct Journal {
 /// What the handles of one open journal share.
 pub(crate) struct Shared {
     pub(crate) path: PathBuf,
+    backup: Option<PathBuf>,
     pub(crate) meter: Arc<Meter>,
     /// `None` once closed.
     commands: Mutex<Option<mpsc::Sender<Command>>>,
@@ -60,8 +63,9 @@ impl Journal {
     /// Opens, makes or migrates the file, with its folder (mode 0700; file 0600).
     ///
     /// Calls that a host left open when it was stopped get their end here: unknown where an intent
-    /// was written, not sent otherwise. Runs of processes that live are not touched. Blocks for up
-    /// to 10 seconds where other processes hold the file.
+    /// was written, not sent otherwise. Runs of processes that live are not touched. A file of an
+    /// older format is copied aside, see [`Self::backup`], and brought up, which takes some seconds
+    /// for a large one. Blocks for up to 10 seconds where other processes hold the file.
     pub fn open(path: &Path) -> Result<Self, JournalError> {
         Self::open_with(path, &Settings::default())
     }
@@ -72,7 +76,10 @@ impl Journal {
         }
         let hosts = Hosts::of(path);
         let opening = hosts.opening(settings.patience)?;
-        let mut connection = schema::open_writer(path, settings.patience)?;
+        let Opened {
+            mut connection,
+            backup,
+        } = schema::open_writer(path, settings.patience, || hosts.any_alive())?;
         let host = hosts.register()?;
         recover(&mut connection, path, &hosts)?;
         hosts.sweep();
@@ -85,10 +92,13 @@ impl Journal {
         let meter = Arc::new(Meter::new(settings.queue_limit));
         let (commands, queue) = mpsc::channel();
         let (closed, was_closed) = watch::channel(None);
-        let writer = Writer {
+        let store = Sqlite {
             path: path.to_path_buf(),
             connection,
             host,
+        };
+        let writer = Writer {
+            store: Box::new(store),
             meter: Arc::clone(&meter),
             closed,
         };
@@ -99,6 +109,7 @@ impl Journal {
         let commands = Mutex::new(Some(commands));
         let shared = Shared {
             path: path.to_path_buf(),
+            backup,
             meter,
             commands,
             closed: was_closed,
@@ -111,6 +122,11 @@ impl Journal {
     /// The file.
     pub fn path(&self) -> &Path {
         &self.shared.path
+    }
+
+    /// Where the file as it was is kept, when it had an older format and opening has brought it up.
+    pub fn backup(&self) -> Option<&Path> {
+        self.shared.backup.as_deref()
     }
 
     /// How many transactions this handle and its clones have written: fewer than durable events
@@ -139,7 +155,27 @@ impl Journal {
     /// All events of a run, in order.
     pub async fn events(&self, run: &RunId) -> Result<Vec<Recorded>, JournalError> {
         let run = run.clone();
-        self.shared.read(move |reader| reader.events(&run)).await
+        let read = move |records: &dyn Records| {
+            let mut events = Vec::new();
+            records.events(&run, &mut |event| {
+                events.push(event);
+                true
+            })?;
+            Ok(events)
+        };
+        self.shared.read(read).await
+    }
+
+    /// Gives the events of a run to `take`, in order, until it says false: for runs of any length.
+    pub async fn each_event(
+        &self,
+        run: &RunId,
+        mut take: impl FnMut(Recorded) -> bool + Send + 'static,
+    ) -> Result<(), JournalError> {
+        let run = run.clone();
+        self.shared
+            .read(move |records| records.events(&run, &mut take))
+            .await
     }
 
     /// The ledger lines of a run, in order.
@@ -203,10 +239,10 @@ impl Shared {
     /// Reads on a connection of its own, away from the runtime.
     pub(crate) async fn read<T: Send + 'static>(
         &self,
-        reading: impl FnOnce(&read::Reader) -> Result<T, JournalError> + Send + 'static,
+        reading: impl FnOnce(&dyn Records) -> Result<T, JournalError> + Send + 'static,
     ) -> Result<T, JournalError> {
         let path = self.path.clone();
-        let read = tokio::task::spawn_blocking(move || reading(&read::Reader::open(&path)?)).await;
+        let read = tokio::task::spawn_blocking(move || reading(&Reader::open(&path)?)).await;
         read.unwrap_or_else(|error| {
             Err(JournalError::Unusable {
                 path: self.path.clone(),

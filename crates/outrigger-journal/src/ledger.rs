@@ -1,10 +1,13 @@
 //! What an event changes in the tables: its own line, the run, the ledger line of its call. All
 //! functions work inside a transaction of the caller.
 
+use std::path::Path;
+
 use jiff::Timestamp;
 use rusqlite::{Connection, OptionalExtension, params};
 
-use crate::{Event, OutcomeKind, RunId, RunStatus, Tokens, VERSION};
+use crate::chain::{Chain, Content};
+use crate::{Event, JournalError, OutcomeKind, RunId, RunStatus, Tokens, VERSION};
 
 /// A run to begin.
 pub(crate) struct NewRun<'a> {
@@ -28,6 +31,7 @@ pub(crate) struct Start {
 /// One event with its place.
 pub(crate) struct Entry<'a> {
     pub(crate) run: i64,
+    pub(crate) name: &'a RunId,
     pub(crate) seq: u64,
     pub(crate) at: Timestamp,
     pub(crate) body: &'a str,
@@ -84,10 +88,27 @@ pub(crate) enum LedgerError {
     Sqlite(#[from] rusqlite::Error),
     #[error("{0}")]
     File(std::io::Error),
+    #[error(
+        "another program has removed or added lines at its end: the chain ends at line {line}, the file at line {last}, and `outrigger audit verify` says more"
+    )]
+    BrokenChain { line: i64, last: i64 },
     #[error("call {call} has no line")]
     NoLine { call: u32 },
     #[error("the run has no line, or has ended")]
     NoOpenRun,
+}
+
+impl LedgerError {
+    /// As an error of the whole file.
+    pub(crate) fn of_store(self, path: &Path) -> JournalError {
+        match self {
+            Self::Sqlite(error) => JournalError::sqlite(path, &error),
+            other => JournalError::Corrupt {
+                path: path.to_path_buf(),
+                reason: other.to_string(),
+            },
+        }
+    }
 }
 
 impl Change {
@@ -183,7 +204,11 @@ impl Change {
 }
 
 /// Adds a run with its first event; `None` when the name is taken.
-pub(crate) fn begin(connection: &Connection, run: &NewRun) -> Result<Option<i64>, LedgerError> {
+pub(crate) fn begin(
+    connection: &Connection,
+    chain: &mut Chain,
+    run: &NewRun,
+) -> Result<Option<i64>, LedgerError> {
     let Start {
         command,
         question,
@@ -204,26 +229,44 @@ pub(crate) fn begin(connection: &Connection, run: &NewRun) -> Result<Option<i64>
     if let Some(key) = key {
         let first = Entry {
             run: key,
+            name: run.name,
             seq: 1,
             at: run.at,
             body: run.body,
             change: &Change::Nothing,
         };
-        append(connection, &first)?;
+        append(connection, chain, &first)?;
     }
     Ok(key)
 }
 
 /// Adds an event and updates what it changes.
-pub(crate) fn append(connection: &Connection, entry: &Entry) -> Result<(), LedgerError> {
+pub(crate) fn append(
+    connection: &Connection,
+    chain: &mut Chain,
+    entry: &Entry,
+) -> Result<(), LedgerError> {
+    let content = Content {
+        line: chain.next(),
+        run: entry.name.as_str(),
+        seq: int(entry.seq),
+        at: entry.at.as_microsecond(),
+        v: VERSION,
+        body: entry.body,
+    };
+    let hash = chain.add(&content);
     connection
-        .prepare_cached("INSERT INTO events (run, seq, at, v, body) VALUES (?1, ?2, ?3, ?4, ?5)")?
+        .prepare_cached(
+            "INSERT INTO events (line, run, seq, at, v, body, hash) VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7)",
+        )?
         .execute(params![
+            content.line,
             entry.run,
-            int(entry.seq),
-            entry.at.as_microsecond(),
-            VERSION,
-            entry.body
+            content.seq,
+            content.at,
+            content.v,
+            content.body,
+            hash.as_bytes()
         ])?;
     match entry.change {
         Change::Nothing => Ok(()),
@@ -318,7 +361,8 @@ mod tests {
     #[test]
     fn a_taken_name_is_told_and_changes_nothing() {
         let folder = tempfile::tempdir().unwrap();
-        let connection = open_writer(&folder.path().join("journal.db"), PATIENCE).unwrap();
+        let path = folder.path().join("journal.db");
+        let connection = open_writer(&path, PATIENCE, || false).unwrap().connection;
         let text = String::new;
         let start = Start {
             command: text(),
@@ -336,7 +380,10 @@ mod tests {
                 start: &start,
                 body: "{}",
             };
-            begin(&connection, &run).unwrap()
+            let mut chain = Chain::load(&connection).unwrap();
+            let key = begin(&connection, &mut chain, &run).unwrap();
+            chain.store(&connection).unwrap();
+            key
         };
         assert_eq!(begin_as(1), Some(1));
         assert_eq!(begin_as(1), None);

@@ -5,6 +5,8 @@
 //! large for an event is kept in [`Artifacts`]. Nothing here knows MCP or models.
 
 mod artifacts;
+mod audit;
+mod chain;
 mod error;
 mod event;
 mod host;
@@ -17,12 +19,15 @@ mod redact;
 mod run;
 mod run_id;
 mod schema;
+mod sqlite;
+mod store;
 mod writer;
 
 pub use artifacts::{
     ArtifactAbout, ArtifactError, ArtifactLine, ArtifactOrigin, ArtifactRef, Artifacts, Digest,
     GcReport, GcRules, InvalidDigest, KnownOrigin, NewArtifact, SCHEME,
 };
+pub use audit::{Audit, AuditFault, AuditLine, AuditReport};
 pub use error::JournalError;
 pub use event::{
     DecidedBy, Event, HookSaid, Kept, OutcomeKind, QuestionAnswer, Recorded, RunStatus, Tokens,

@@ -7,8 +7,10 @@ use rusqlite::types::Type;
 use rusqlite::{Connection, Row, params};
 use serde::Serialize;
 
-use crate::schema::open_reader;
-use crate::{Event, JournalError, OutcomeKind, Recorded, RunId, RunStatus, Tokens};
+use crate::artifacts::index::{self, ArtifactLine, KnownOrigin};
+use crate::schema::{open_as_it_is, open_reader};
+use crate::store::Records;
+use crate::{Digest, Event, JournalError, OutcomeKind, Recorded, RunId, RunStatus, Tokens};
 
 /// How many runs an ambiguous name lists.
 const LISTED: u32 = 6;
@@ -88,67 +90,11 @@ impl Reader {
         })
     }
 
-    pub(crate) fn runs(&self, limit: u32) -> Result<Vec<RunSummary>, JournalError> {
-        self.list(
-            &format!("{SUMMARY} ORDER BY started_at DESC, key DESC LIMIT ?1"),
-            params![limit],
-            summary,
-        )
-    }
-
-    pub(crate) fn find(&self, name: &str) -> Result<Option<RunSummary>, JournalError> {
-        if name.is_empty() {
-            return Ok(None);
-        }
-        let sql = format!(
-            "{SUMMARY} WHERE substr(name, 1, length(?1)) = ?1 OR (length(?1) = 4 AND substr(name, -4) = ?1)
-             ORDER BY started_at DESC, key DESC LIMIT ?2"
-        );
-        let mut found = self.list(&sql, params![name, LISTED], summary)?;
-        if found.len() > 1 {
-            let matches = found.into_iter().map(|run| run.id.to_string()).collect();
-            return Err(JournalError::Ambiguous {
-                path: self.path.clone(),
-                name: name.to_owned(),
-                matches,
-            });
-        }
-        Ok(found.pop())
-    }
-
-    pub(crate) fn events(&self, run: &RunId) -> Result<Vec<Recorded>, JournalError> {
-        let sql = "SELECT v, seq, at, body FROM events WHERE run = (SELECT key FROM runs WHERE name = ?1) ORDER BY seq";
-        self.list(sql, params![run.as_str()], |row| {
-            let body = row.get_ref(3)?.as_str()?;
-            let event: Event = serde_json::from_str(body).map_err(|error| unreadable(3, error))?;
-            Ok(Recorded {
-                v: row.get(0)?,
-                seq: count(row, 1)?,
-                at: time(row, 2)?,
-                run: run.clone(),
-                event,
-            })
-        })
-    }
-
-    pub(crate) fn calls(&self, run: &RunId) -> Result<Vec<CallLine>, JournalError> {
-        let sql = "SELECT call, tool, server, arguments, intent_at IS NOT NULL, outcome, summary, took_ms, proposed_at
-             FROM calls WHERE run = (SELECT key FROM runs WHERE name = ?1) ORDER BY call";
-        self.list(sql, params![run.as_str()], |row| {
-            let outcome = word(row, 5, &OutcomeKind::ALL, OutcomeKind::as_str)?;
-            let not_sent = matches!(outcome, Some(OutcomeKind::NotSent | OutcomeKind::Rejected));
-            Ok(CallLine {
-                run: run.clone(),
-                call: row.get(0)?,
-                tool: row.get(1)?,
-                server: row.get(2)?,
-                arguments: row.get(3)?,
-                sent: row.get::<_, bool>(4)? && !not_sent,
-                outcome,
-                summary: row.get(6)?,
-                took_ms: count(row, 7)?,
-                at: time(row, 8)?,
-            })
+    /// For a file that nobody has opened before.
+    pub(crate) fn as_it_is(path: &Path) -> Result<Self, JournalError> {
+        Ok(Self {
+            path: path.to_path_buf(),
+            connection: open_as_it_is(path)?,
         })
     }
 
@@ -170,6 +116,105 @@ impl Reader {
         let mut statement = self.connection.prepare(sql).map_err(failed)?;
         let rows = statement.query_map(values, read).map_err(failed)?;
         rows.collect::<rusqlite::Result<_>>().map_err(failed)
+    }
+}
+
+impl Records for Reader {
+    fn runs(&self, limit: u32) -> Result<Vec<RunSummary>, JournalError> {
+        self.list(
+            &format!("{SUMMARY} ORDER BY started_at DESC, key DESC LIMIT ?1"),
+            params![limit],
+            summary,
+        )
+    }
+
+    fn find(&self, name: &str) -> Result<Option<RunSummary>, JournalError> {
+        if name.is_empty() {
+            return Ok(None);
+        }
+        let sql = format!(
+            "{SUMMARY} WHERE substr(name, 1, length(?1)) = ?1 OR (length(?1) = 4 AND substr(name, -4) = ?1)
+             ORDER BY started_at DESC, key DESC LIMIT ?2"
+        );
+        let mut found = self.list(&sql, params![name, LISTED], summary)?;
+        if found.len() > 1 {
+            let matches = found.into_iter().map(|run| run.id.to_string()).collect();
+            return Err(JournalError::Ambiguous {
+                path: self.path.clone(),
+                name: name.to_owned(),
+                matches,
+            });
+        }
+        Ok(found.pop())
+    }
+
+    fn events(
+        &self,
+        run: &RunId,
+        take: &mut dyn FnMut(Recorded) -> bool,
+    ) -> Result<(), JournalError> {
+        let sql = "SELECT v, seq, at, body FROM events WHERE run = (SELECT key FROM runs WHERE name = ?1) ORDER BY seq";
+        self.with(|connection| {
+            let mut statement = connection.prepare(sql)?;
+            let mut rows = statement.query([run.as_str()])?;
+            while let Some(row) = rows.next()? {
+                let body = row.get_ref(3)?.as_str()?;
+                let event: Event =
+                    serde_json::from_str(body).map_err(|error| unreadable(3, error))?;
+                let recorded = Recorded {
+                    v: row.get(0)?,
+                    seq: count(row, 1)?,
+                    at: time(row, 2)?,
+                    run: run.clone(),
+                    event,
+                };
+                if !take(recorded) {
+                    break;
+                }
+            }
+            Ok(())
+        })
+    }
+
+    fn calls(&self, run: &RunId) -> Result<Vec<CallLine>, JournalError> {
+        let sql = "SELECT call, tool, server, arguments, intent_at IS NOT NULL, outcome, summary, took_ms, proposed_at
+             FROM calls WHERE run = (SELECT key FROM runs WHERE name = ?1) ORDER BY call";
+        self.list(sql, params![run.as_str()], |row| {
+            let outcome = word(row, 5, &OutcomeKind::ALL, OutcomeKind::as_str)?;
+            let not_sent = matches!(outcome, Some(OutcomeKind::NotSent | OutcomeKind::Rejected));
+            Ok(CallLine {
+                run: run.clone(),
+                call: row.get(0)?,
+                tool: row.get(1)?,
+                server: row.get(2)?,
+                arguments: row.get(3)?,
+                sent: row.get::<_, bool>(4)? && !not_sent,
+                outcome,
+                summary: row.get(6)?,
+                took_ms: count(row, 7)?,
+                at: time(row, 8)?,
+            })
+        })
+    }
+
+    fn artifacts(&self, limit: u32) -> Result<Vec<ArtifactLine>, JournalError> {
+        self.with(|connection| index::list(connection, limit))
+    }
+
+    fn artifacts_named(&self, digits: &str, limit: u32) -> Result<Vec<ArtifactLine>, JournalError> {
+        self.with(|connection| index::named(connection, digits, limit))
+    }
+
+    fn origins(&self, artifact: &Digest) -> Result<Vec<KnownOrigin>, JournalError> {
+        self.with(|connection| index::origins(connection, artifact))
+    }
+
+    fn collectable(&self) -> Result<Vec<(ArtifactLine, bool)>, JournalError> {
+        self.with(index::candidates)
+    }
+
+    fn strangers(&self, contents: &[Digest]) -> Result<Vec<Digest>, JournalError> {
+        self.with(|connection| index::strangers(connection, contents))
     }
 }
 

@@ -122,7 +122,7 @@ impl Run {
             seq: 1,
             order: Order::default(),
         });
-        let recording = Arc::new(Recording::new(key));
+        let recording = Arc::new(Recording::new(key, id.clone()));
         Ok(Self(Kind::Recorded(Arc::new(Inner {
             id,
             shared,

@@ -6,21 +6,19 @@
 //! disk is always a beginning of each run, without gaps. What the database refuses breaks off the
 //! one run that it belongs to.
 
-use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::mpsc::Receiver;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use jiff::Timestamp;
-use rusqlite::{Connection, ErrorCode, TransactionBehavior};
 use tokio::sync::{oneshot, watch};
 
-use crate::artifacts::index::{self, IndexDone, IndexWork};
-use crate::host::Host;
-use crate::ledger::{self, Change, Entry, LedgerError, NewRun, Start};
-use crate::{JournalError, Misplaced, RunId};
+use crate::artifacts::index::{IndexDone, IndexWork};
+use crate::ledger::{Change, Start};
+use crate::store::{Done, Failure, Pending, Store};
+use crate::{JournalError, RunId};
 
-type Answer<T> = oneshot::Sender<Result<T, JournalError>>;
+pub(crate) type Answer<T> = oneshot::Sender<Result<T, JournalError>>;
 
 /// What the writer is asked for.
 pub(crate) enum Command {
@@ -55,7 +53,8 @@ pub(crate) struct Line {
 
 /// What writer and recorder share about one run.
 pub(crate) struct Recording {
-    key: i64,
+    pub(crate) key: i64,
+    pub(crate) name: RunId,
     /// The recorder queues nothing more.
     broken: AtomicBool,
     /// The writer stores nothing more, not even what is queued.
@@ -64,10 +63,11 @@ pub(crate) struct Recording {
 }
 
 impl Recording {
-    pub(crate) fn new(key: i64) -> Self {
+    pub(crate) fn new(key: i64, name: RunId) -> Self {
         let (broken, refused) = (AtomicBool::new(false), AtomicBool::new(false));
         Self {
             key,
+            name,
             broken,
             refused,
             trouble: Mutex::default(),
@@ -149,32 +149,9 @@ impl Meter {
     }
 }
 
-enum Pending {
-    Begin(Begin),
-    Line(Line),
-    Index(IndexWork, Answer<IndexDone>),
-}
-
-/// What a pending entry comes to.
-enum Done {
-    Begun(Option<i64>),
-    Added,
-    Indexed(IndexDone),
-}
-
-/// Why a transaction was given up.
-enum Failure {
-    /// Nothing can be written now.
-    Store(JournalError),
-    /// This one cannot be written, ever.
-    Entry(usize, JournalError),
-}
-
 /// The writer's own state; lives on its thread.
 pub(crate) struct Writer {
-    pub(crate) path: PathBuf,
-    pub(crate) connection: Connection,
-    pub(crate) host: Host,
+    pub(crate) store: Box<dyn Store>,
     pub(crate) meter: Arc<Meter>,
     /// Told once, when the file is closed.
     pub(crate) closed: watch::Sender<Option<Result<(), JournalError>>>,
@@ -201,18 +178,8 @@ impl Writer {
             }
         }
         let written = self.write(&mut pending);
-        let Self {
-            connection,
-            host,
-            closed,
-            path,
-            ..
-        } = self;
-        let shut = connection
-            .close()
-            .map_err(|(_, error)| JournalError::sqlite(&path, &error));
-        // Only now: until here this process was writing.
-        drop(host);
+        let Self { store, closed, .. } = self;
+        let shut = store.close();
         closed.send_replace(Some(written.and(shut)));
     }
 
@@ -251,8 +218,9 @@ impl Writer {
     /// Writes what is pending; what is left afterwards could not be written now.
     fn write(&mut self, pending: &mut Vec<Pending>) -> Result<(), JournalError> {
         while !pending.is_empty() {
-            match self.transact(pending) {
+            match self.store.write(pending) {
                 Ok(all) => {
+                    self.meter.commits.fetch_add(1, Ordering::SeqCst);
                     for (entry, done) in pending.drain(..).zip(all) {
                         self.finish(entry, done);
                     }
@@ -265,33 +233,6 @@ impl Writer {
             }
         }
         Ok(())
-    }
-
-    /// One transaction with all that is pending; what each came to.
-    fn transact(&mut self, pending: &[Pending]) -> Result<Vec<Done>, Failure> {
-        let store =
-            |error: rusqlite::Error| Failure::Store(JournalError::sqlite(&self.path, &error));
-        let transaction = self
-            .connection
-            .transaction_with_behavior(TransactionBehavior::Immediate)
-            .map_err(store)?;
-        let mut all = Vec::with_capacity(pending.len());
-        for (index, entry) in pending.iter().enumerate() {
-            let done = match entry {
-                Pending::Begin(begin) => {
-                    begin_run(&transaction, &self.host, begin).map(Done::Begun)
-                }
-                Pending::Line(line) => append_line(&transaction, line).map(|()| Done::Added),
-                Pending::Index(work, _) => index::work(&transaction, work).map(Done::Indexed),
-            };
-            all.push(done.map_err(|error| match refusal(&self.path, error) {
-                Ok(refused) => Failure::Entry(index, refused),
-                Err(error) => store(error),
-            })?);
-        }
-        transaction.commit().map_err(store)?;
-        self.meter.commits.fetch_add(1, Ordering::SeqCst);
-        Ok(all)
     }
 
     fn finish(&self, entry: Pending, done: Done) {
@@ -335,69 +276,6 @@ impl Writer {
             answer(waiting, Err(error));
         }
     }
-}
-
-fn begin_run(
-    connection: &Connection,
-    host: &Host,
-    begin: &Begin,
-) -> Result<Option<i64>, LedgerError> {
-    let Begin {
-        name,
-        at,
-        start,
-        body,
-        answer: _,
-    } = begin;
-    ledger::begin(
-        connection,
-        &NewRun {
-            name,
-            host: host.name(),
-            at: *at,
-            start,
-            body,
-        },
-    )
-}
-
-fn append_line(connection: &Connection, line: &Line) -> Result<(), LedgerError> {
-    let Line {
-        recording,
-        seq,
-        at,
-        body,
-        change,
-        ..
-    } = line;
-    ledger::append(
-        connection,
-        &Entry {
-            run: recording.key,
-            seq: *seq,
-            at: *at,
-            body,
-            change,
-        },
-    )
-}
-
-/// How an entry was refused for what it is; else the error of the store.
-fn refusal(path: &Path, error: LedgerError) -> Result<JournalError, rusqlite::Error> {
-    let path = path.to_path_buf();
-    let reason = match error {
-        LedgerError::Sqlite(error) => match error.sqlite_error_code() {
-            Some(ErrorCode::ConstraintViolation | ErrorCode::TooBig) => error.to_string(),
-            _ => return Err(error),
-        },
-        LedgerError::File(error) => {
-            let reason = error.to_string();
-            return Ok(JournalError::Files { path, reason });
-        }
-        other => other.to_string(),
-    };
-    let reason = Misplaced::Elsewhere { reason };
-    Ok(JournalError::Refused { path, reason })
 }
 
 /// Tells everyone who waits; events stay queued, runs and artifacts that nobody has yet do not.

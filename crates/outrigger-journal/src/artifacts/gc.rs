@@ -7,7 +7,7 @@
 use jiff::{SignedDuration, Timestamp};
 use serde::Serialize;
 
-use super::index::{self, ArtifactLine, Chosen, IndexDone, IndexWork};
+use super::index::{ArtifactLine, Chosen, IndexDone, IndexWork};
 use super::{ArtifactError, Artifacts, folder};
 use crate::Digest;
 
@@ -45,7 +45,7 @@ pub struct GcReport {
 impl Artifacts {
     /// Removes contents by these rules, or says which it would.
     pub async fn gc(&self, rules: GcRules, dry_run: bool) -> Result<GcReport, ArtifactError> {
-        let candidates = self.read_index(index::candidates).await?;
+        let candidates = self.read_index(|records| records.collectable()).await?;
         let now = crate::run::now();
         let mut report = choose(candidates, rules, now);
         report.dry_run = dry_run;
@@ -94,7 +94,7 @@ impl Artifacts {
         let failed = |error: std::io::Error| ArtifactError::io(self.folder(), &error);
         let (contents, unfinished) = folder::old_files(self.folder()).map_err(failed)?;
         let strangers = self
-            .read_index(move |connection| index::strangers(connection, &contents))
+            .read_index(move |records| records.strangers(&contents))
             .await?;
         let count = strangers.len() + unfinished.len();
         if !dry_run {

@@ -397,7 +397,8 @@ mod tests {
     #[test]
     fn a_handle_has_more_digits_where_another_has_those_already() {
         let folder = tempfile::tempdir().unwrap();
-        let connection = open_writer(&folder.path().join("journal.db"), PATIENCE).unwrap();
+        let path = folder.path().join("journal.db");
+        let connection = open_writer(&path, PATIENCE, || false).unwrap().connection;
         let common = "0123456789abcdef";
         for (rest, digits) in [("0", 16), ("1", 17), ("11", 18), ("f", 17)] {
             let digest = format!("{common}{rest}{}", "e".repeat(48 - rest.len()));

@@ -1,3 +1,33 @@
+-- Each line of `events` carries the SHA-256 over the hash of the line before it and its own content:
+-- see `chain.rs`. What was written before is given its hashes with this migration.
+ALTER TABLE events ADD COLUMN hash BLOB CHECK (length(hash) = 32);
+
+-- The end of the chain, so that missing last lines are noticed.
+CREATE TABLE chain (
+    only INTEGER PRIMARY KEY CHECK (only = 1),
+    -- The last line.
+    line INTEGER NOT NULL,
+    -- Its hash; 32 zero bytes before the first line.
+    head BLOB    NOT NULL CHECK (length(head) = 32)
+) STRICT;
+
+INSERT INTO chain VALUES (1, 0, zeroblob(32));
+
+CREATE TRIGGER events_are_chained BEFORE INSERT ON events
+WHEN NEW.hash IS NULL
+BEGIN
+    SELECT RAISE(ABORT, 'an event is part of the chain');
+END;
+
+-- Lines without a hash are there during the migration alone.
+DROP TRIGGER events_stay;
+
+CREATE TRIGGER events_stay BEFORE UPDATE ON events
+WHEN OLD.hash IS NOT NULL
+BEGIN
+    SELECT RAISE(ABORT, 'events are never changed');
+END;
+
 -- Artifacts: what is too large or too binary for an event, in files named by their SHA-256.
 CREATE TABLE artifacts (
     key          INTEGER PRIMARY KEY,

@@ -10,10 +10,12 @@
 )]
 
 mod artifacts;
+mod audit;
 mod calls;
 mod crash;
 mod files;
 mod memory;
+mod migration;
 mod order;
 mod process;
 mod runs;
