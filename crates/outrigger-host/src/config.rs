@@ -9,6 +9,7 @@
 //!
 //! Leaves out: deciding about calls (policy), asking whether a project is trusted, building models.
 
+mod artifacts;
 mod cases;
 mod defaults;
 mod discover;
@@ -46,6 +47,7 @@ use std::time::Duration;
 use indexmap::IndexMap;
 use outrigger_connect::ServerName;
 
+pub use artifacts::ArtifactSettings;
 pub use cases::{PolicyCase, policy_cases};
 pub use defaults::ServerDefaults;
 pub use hook::{HookEvent, HookSettings};
@@ -63,6 +65,7 @@ pub use resolve::ReferenceUse;
 pub use run::{BuiltinSettings, RunLimits};
 pub use server::{EntryState, ServerEntry, ServerSettings, Shadowed};
 pub use surroundings::Surroundings;
+pub use value::{parse_duration, parse_size};
 
 /// The configuration of a run, as meant.
 #[derive(Debug, Clone)]
@@ -86,6 +89,8 @@ pub struct Config {
     pub hooks: Vec<HookSettings>,
     /// `[secrets] timeout`: how long one reference may take to be followed. 30 seconds by default.
     pub secret_timeout: Setting<Duration>,
+    /// What garbage collection of artifacts removes.
+    pub artifacts: ArtifactSettings,
     /// Secrets that stand in the files themselves, as far as they look like it.
     pub literals: Vec<Literal>,
     /// What is wrong outside of servers and providers, whose own problems are in their entries.

@@ -154,28 +154,27 @@ impl Journal {
 
     /// All events of a run, in order.
     pub async fn events(&self, run: &RunId) -> Result<Vec<Recorded>, JournalError> {
-        let run = run.clone();
-        let read = move |records: &dyn Records| {
-            let mut events = Vec::new();
-            records.events(&run, &mut |event| {
-                events.push(event);
-                true
-            })?;
-            Ok(events)
+        let keep = |events: &mut Vec<_>, event| {
+            events.push(event);
+            true
         };
-        self.shared.read(read).await
+        self.fold_events(run, Vec::new(), keep).await
     }
 
-    /// Gives the events of a run to `take`, in order, until it says false: for runs of any length.
-    pub async fn each_event(
+    /// Gives the events of a run to `take`, in order, until it says false, and gives `state` back:
+    /// for runs of any length. Away from the runtime.
+    pub async fn fold_events<T: Send + 'static>(
         &self,
         run: &RunId,
-        mut take: impl FnMut(Recorded) -> bool + Send + 'static,
-    ) -> Result<(), JournalError> {
+        mut state: T,
+        mut take: impl FnMut(&mut T, Recorded) -> bool + Send + 'static,
+    ) -> Result<T, JournalError> {
         let run = run.clone();
-        self.shared
-            .read(move |records| records.events(&run, &mut take))
-            .await
+        let read = move |records: &dyn Records| {
+            records.events(&run, &mut |event| take(&mut state, event))?;
+            Ok(state)
+        };
+        self.shared.read(read).await
     }
 
     /// The ledger lines of a run, in order.

@@ -1,5 +1,8 @@
 //! The flags as typed.
 
+mod artifacts;
+mod audit;
+
 use std::path::PathBuf;
 use std::process::ExitCode;
 
@@ -8,6 +11,9 @@ use clap_complete::Shell;
 use outrigger_host::config::Mode;
 
 use crate::error::Exit;
+
+pub(crate) use self::artifacts::{ArtifactsArgs, ArtifactsCommand, GcArgs};
+pub(crate) use self::audit::{AuditArgs, AuditCommand, Expected};
 
 const EXIT_CODES: &str = "\
 Exit codes:
@@ -143,6 +149,10 @@ pub(crate) enum Command {
     Inspect(InspectArgs),
     /// Look at what happened in earlier runs
     Runs(RunsArgs),
+    /// Look at what tools returned that was too large or not text, export it, make room
+    Artifacts(ArtifactsArgs),
+    /// Verify that the journal is as it was written, and export its lines for others to check
+    Audit(AuditArgs),
     /// Print a completion script for a shell
     Completions(CompletionsArgs),
     /// Write man pages into a folder

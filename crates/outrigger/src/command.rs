@@ -1,6 +1,8 @@
 //! One file for each command.
 
+pub(crate) mod artifacts;
 pub(crate) mod ask;
+pub(crate) mod audit;
 pub(crate) mod call;
 pub(crate) mod completions;
 pub(crate) mod config;

@@ -78,6 +78,20 @@ impl From<outrigger_journal::JournalError> for CommandError {
     }
 }
 
+impl From<outrigger_journal::ArtifactError> for CommandError {
+    fn from(error: outrigger_journal::ArtifactError) -> Self {
+        use outrigger_journal::ArtifactError;
+        match error {
+            ArtifactError::Journal(error) => error.into(),
+            ArtifactError::NoSuch { .. } | ArtifactError::NotAHandle { .. } => {
+                Self::usage(error.to_string()).hint("`outrigger artifacts list` lists them")
+            }
+            ArtifactError::Ambiguous { .. } => Self::usage(error.to_string()),
+            error => Self::failed(error.to_string()),
+        }
+    }
+}
+
 impl From<outrigger_host::policy::BadGlob> for CommandError {
     fn from(error: outrigger_host::policy::BadGlob) -> Self {
         Self::usage(error.to_string()).hint("for example `--allow 'mcp__files__*'`")

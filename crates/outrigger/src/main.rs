@@ -80,6 +80,10 @@ fn run(cli: Cli, screen: Screen) -> Result<ExitCode, CommandError> {
         Command::Pin(args) => runtime()?.block_on(command::pin::run(common, &args, screen)),
         Command::Trust(args) => command::trust::run(common, &args, screen),
         Command::Inspect(args) => runtime()?.block_on(command::inspect::run(common, &args, screen)),
+        Command::Artifacts(args) => {
+            runtime()?.block_on(command::artifacts::run(common, args, screen))
+        }
+        Command::Audit(args) => command::audit::run(common, args, screen),
         Command::Runs(args) => runtime()?.block_on(command::runs::run(common, args, screen)),
     }
 }

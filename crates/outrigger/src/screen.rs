@@ -103,6 +103,15 @@ impl Screen {
         }
     }
 
+    /// Much data, piece by piece.
+    #[expect(clippy::unused_self, reason = "who has no screen cannot print")]
+    pub(crate) fn pages(self) -> Pages {
+        Pages {
+            out: io::BufWriter::with_capacity(64 << 10, io::stdout()),
+            trouble: None,
+        }
+    }
+
     /// Data from elsewhere: as it is into a pipe or file, made visible on a terminal.
     pub(crate) fn foreign(self, text: &str) -> io::Result<()> {
         if self.data_is_read_live() {
@@ -199,6 +208,37 @@ impl Screen {
             .with_ansi(false)
             .try_init()
             .ok();
+    }
+}
+
+/// Data in many pieces, written together.
+pub(crate) struct Pages {
+    out: io::BufWriter<io::Stdout>,
+    trouble: Option<io::Error>,
+}
+
+impl Pages {
+    /// Adds a piece, as it is; false when nobody takes any more.
+    pub(crate) fn add(&mut self, bytes: &[u8]) -> bool {
+        if self.trouble.is_none() {
+            self.trouble = self.out.write_all(bytes).err();
+        }
+        self.trouble.is_none()
+    }
+
+    /// Writes the rest.
+    pub(crate) fn end(mut self) -> io::Result<()> {
+        let written = match self.trouble.take() {
+            None => self.out.flush(),
+            Some(trouble) => Err(trouble),
+        };
+        // What is left in it was refused already.
+        drop(self.out.into_parts());
+        match written {
+            // Whoever reads has read enough, as `head` does.
+            Err(error) if error.kind() == io::ErrorKind::BrokenPipe => Ok(()),
+            written => written,
+        }
     }
 }
 

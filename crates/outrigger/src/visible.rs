@@ -74,6 +74,35 @@ pub(crate) fn beginning(text: &str, characters: usize) -> String {
     format!("{}…", head.trim_end())
 }
 
+/// `1.5 MiB`, `17 bytes`.
+pub(crate) fn size(bytes: u64) -> String {
+    const UNITS: [&str; 5] = ["KiB", "MiB", "GiB", "TiB", "PiB"];
+    if bytes < 1 << 10 {
+        return count(bytes, "byte");
+    }
+    let (mut tenths, mut unit) = (bytes.saturating_mul(10) / (1 << 10), 0);
+    while tenths >= 10 << 10 && unit + 1 < UNITS.len() {
+        tenths /= 1 << 10;
+        unit += 1;
+    }
+    format!("{}.{} {}", tenths / 10, tenths % 10, UNITS[unit])
+}
+
+/// How long ago, in the largest unit that fits.
+pub(crate) fn age(since: jiff::Timestamp) -> String {
+    let seconds = jiff::Timestamp::now()
+        .duration_since(since)
+        .as_secs()
+        .unsigned_abs();
+    let (number, unit) = match seconds {
+        0..60 => return "just now".to_owned(),
+        60..3_600 => (seconds / 60, "minute"),
+        3_600..86_400 => (seconds / 3_600, "hour"),
+        _ => (seconds / 86_400, "day"),
+    };
+    format!("{} ago", count(number, unit))
+}
+
 /// `3 tools`, `1 tool`.
 pub(crate) fn count(number: u64, noun: &str) -> String {
     let ending = if number == 1 { "" } else { "s" };

@@ -7,6 +7,7 @@ use std::time::Duration;
 use indexmap::IndexMap;
 use outrigger_connect::ServerName;
 
+use super::artifacts::ArtifactSettings;
 use super::defaults::ServerDefaults;
 use super::discover::Wanted;
 use super::lower::model::Aside;
@@ -69,6 +70,7 @@ fn load_files(around: &Surroundings, wanted: Vec<Wanted>) -> Config {
         left_out: Vec::new(),
         hooks: Vec::new(),
         secret_timeout: Setting::builtin(SECRET_TIMEOUT),
+        artifacts: ArtifactSettings::default(),
         literals: Vec::new(),
         secrets: Secrets::default(),
     };
@@ -284,6 +286,9 @@ fn tables(config: &mut Config, around: &Surroundings, read: &[Read]) {
         }
         if let Some(node) = &tables.secrets {
             lower::run::secrets(&mut report, node, &mut config.secret_timeout);
+        }
+        if let Some(node) = &tables.artifacts {
+            lower::artifacts::lower(&mut report, node, &mut config.artifacts);
         }
         config.problems.append(&mut report.problems);
     }

@@ -4,6 +4,7 @@
 //! own, and the server works without them).
 
 pub(crate) mod address;
+pub(crate) mod artifacts;
 mod bounds;
 pub(crate) mod hook;
 pub(crate) mod model;
@@ -62,10 +63,20 @@ pub(crate) struct Tables {
     pub(crate) builtin: Option<Node>,
     pub(crate) hooks: Option<Node>,
     pub(crate) secrets: Option<Node>,
+    pub(crate) artifacts: Option<Node>,
 }
 
 const NATIVE_TABLES: &[&str] = &[
-    "servers", "policy", "model", "limits", "timeouts", "tls", "builtin", "hooks", "secrets",
+    "servers",
+    "policy",
+    "model",
+    "limits",
+    "timeouts",
+    "tls",
+    "builtin",
+    "hooks",
+    "secrets",
+    "artifacts",
 ];
 const SERVER_TABLES: &[&str] = &["mcpServers", "mcp_servers", "servers"];
 /// What VS Code puts beside `servers`, and what editors put into any JSON file.
@@ -136,6 +147,7 @@ fn top_level(report: &mut Report<'_>, tables: &mut Tables, entry: Entry, dialect
         "builtin" if own => tables.builtin = Some(entry.node),
         "hooks" if own => tables.hooks = Some(entry.node),
         "secrets" if own => tables.secrets = Some(entry.node),
+        "artifacts" if own => tables.artifacts = Some(entry.node),
         key if IGNORED.contains(&key) || key.starts_with(['_', '$', '/']) => {}
         _ if own => report.unknown(Severity::Error, &entry, "", NATIVE_TABLES),
         key => {

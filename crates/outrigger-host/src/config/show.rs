@@ -11,6 +11,7 @@ use std::time::Duration;
 
 use serde_json::Value;
 
+use super::artifacts::ArtifactSettings;
 use super::defaults::ServerDefaults;
 use super::origin::Setting;
 
@@ -60,6 +61,30 @@ fn authorities(defaults: &ServerDefaults) -> Option<Setting<Value>> {
         value: value.into(),
         origin: defaults.origin("tls.ca_files"),
     })
+}
+
+/// `[artifacts]`.
+fn artifacts(settings: &ArtifactSettings) -> [(&'static str, Setting<Value>); 2] {
+    let ArtifactSettings { older_than, keep } = settings;
+    let none = || Value::from("none");
+    [
+        (
+            "older_than",
+            Setting {
+                value: older_than
+                    .value
+                    .map_or_else(none, |time| duration_text(time).into()),
+                origin: older_than.origin.clone(),
+            },
+        ),
+        (
+            "keep",
+            Setting {
+                value: keep.value.map_or_else(none, size_value),
+                origin: keep.origin.clone(),
+            },
+        ),
+    ]
 }
 
 /// A size in the words of the configuration.

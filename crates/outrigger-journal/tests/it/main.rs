@@ -14,6 +14,7 @@ mod audit;
 mod calls;
 mod crash;
 mod files;
+mod load;
 mod memory;
 mod migration;
 mod order;

@@ -85,24 +85,48 @@ async fn show(
         return Err(CommandError::usage(format!("there is no run `{name}`"))
             .hint("`outrigger runs` lists them"));
     };
-    let events = journal.events(&run.id).await?;
     if json {
-        for event in &events {
-            let line = serde_json::to_string(event).map_err(|error| {
-                CommandError::failed(format!("an event cannot be written as JSON: {error}"))
-            })?;
-            screen.data(&format!("{}\n", visible::json(&line)))?;
-        }
-        return Ok(());
+        return events_as_json(journal, &run, screen).await;
     }
     head(&run, screen)?;
     let calls = journal.calls(&run.id).await?;
-    for event in &events {
-        if let Some(told) = story::told(&event.event, &calls) {
-            screen.data(&format!("  {told}\n"))?;
-        }
+    let told = journal.fold_events(
+        &run.id,
+        screen.pages(),
+        move |pages, event| match story::told(&event.event, &calls) {
+            Some(told) => pages.add(format!("  {told}\n").as_bytes()),
+            None => true,
+        },
+    );
+    Ok(told.await?.end()?)
+}
+
+async fn events_as_json(
+    journal: &Journal,
+    run: &RunSummary,
+    screen: Screen,
+) -> Result<(), CommandError> {
+    let state = (screen.pages(), None);
+    let written =
+        journal.fold_events(
+            &run.id,
+            state,
+            |(pages, unwritable), event| match serde_json::to_string(&event) {
+                Ok(line) => pages.add(format!("{}\n", visible::json(&line)).as_bytes()),
+                Err(error) => {
+                    *unwritable = Some(error);
+                    false
+                }
+            },
+        );
+    let (pages, unwritable) = written.await?;
+    pages.end()?;
+    match unwritable {
+        None => Ok(()),
+        Some(error) => Err(CommandError::failed(format!(
+            "an event cannot be written as JSON: {error}"
+        ))),
     }
-    Ok(())
 }
 
 fn head(run: &RunSummary, screen: Screen) -> std::io::Result<()> {

@@ -10,8 +10,10 @@
     reason = "tests start programs, and may fail"
 )]
 
+mod artifacts;
 mod asking;
 mod attacks;
+mod audit;
 mod bad_calls;
 mod bad_config;
 mod bad_journal;

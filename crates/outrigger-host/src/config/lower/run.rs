@@ -111,7 +111,7 @@ pub(crate) fn secrets(report: &mut Report<'_>, node: &Node, timeout: &mut Settin
     }
 }
 
-fn set<T>(
+pub(super) fn set<T>(
     report: &mut Report<'_>,
     entry: &Entry,
     slot: &mut Setting<T>,

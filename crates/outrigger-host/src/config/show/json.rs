@@ -55,6 +55,10 @@ pub fn to_json(config: &Config) -> Value {
             "origin": origin(&hook.origin),
         })),
         "secrets": { "timeout": setting(&config.secret_timeout, |&time| duration_text(time).into()) },
+        "artifacts": super::artifacts(&config.artifacts)
+            .into_iter()
+            .map(|(key, value)| (key.to_owned(), setting(&value, Clone::clone)))
+            .collect::<Map<_, _>>(),
         "files": list(&config.files, file),
         "problems": list(&config.problems, problem),
     })

@@ -26,6 +26,7 @@ pub fn render(config: &Config, origin: bool) -> String {
     page.model(config);
     page.limits(config);
     page.builtin(config);
+    page.artifacts(config);
     page.hooks(config);
     let errors: Vec<_> = config
         .problems
@@ -184,6 +185,18 @@ impl Page {
                     "the configured server `{name}` stands in its place"
                 ));
             }
+        }
+    }
+
+    fn artifacts(&mut self, config: &Config) {
+        let settings = super::artifacts(&config.artifacts);
+        if settings.iter().all(|(_, setting)| setting.origin.line == 0) {
+            return;
+        }
+        self.blank();
+        self.put("[artifacts]");
+        for (key, setting) in settings {
+            self.setting(key, &setting, Clone::clone);
         }
     }
 

@@ -124,9 +124,11 @@ fn of_call(event: &Event, calls: &[CallLine]) -> Option<String> {
             arguments,
             ..
         } => {
-            let sent = calls
-                .iter()
-                .find(|line| line.call == *call)
+            // They come in order, and there may be many.
+            let line = calls.binary_search_by_key(call, |line| line.call);
+            let sent = line
+                .ok()
+                .and_then(|at| calls.get(at))
                 .map_or(arguments, |line| &line.arguments);
             format!("call {call}: {tool} {}", visible::folded_json(sent))
         }
