@@ -2,6 +2,7 @@
 //! writes everything down.
 
 mod configuration;
+mod journal;
 
 use std::ffi::OsString;
 use std::future::Future;
@@ -32,6 +33,7 @@ use crate::wire::{self, WireTrace};
 use crate::{approver, hooks, questions, surroundings, traces, visible};
 
 pub(crate) use configuration::{configuration, configuration_in, only, trusted, with_secrets};
+pub(crate) use journal::open_journal;
 
 /// The hidden subcommand that stands between this program and each server it starts.
 pub(crate) const SUPERVISE: &str = "__supervise";
@@ -52,9 +54,9 @@ pub(crate) enum Record {
 
 impl Record {
     /// The journal, where something is recorded.
-    fn journal(&self, common: &Common) -> Result<Option<Journal>, CommandError> {
+    fn journal(&self, common: &Common, screen: Screen) -> Result<Option<Journal>, CommandError> {
         match self {
-            Self::Journal(_) => Ok(Some(Journal::open(&surroundings::journal(common)?)?)),
+            Self::Journal(_) => Ok(Some(open_journal(common, screen)?)),
             Self::Nothing => Ok(None),
         }
     }
@@ -153,7 +155,7 @@ impl Session {
         } = opening;
         let policy = Policy::new(&config.policy, allow)?;
         // All that a person could have got wrong is looked at before the run begins.
-        let journal = record.journal(common)?;
+        let journal = record.journal(common, screen)?;
         let pins = pins(common, config, record.pin_mode(common))?;
         let person = Person::of(&person, common, screen)?;
         let wire = common.wire.as_deref();

@@ -10,10 +10,11 @@ use std::path::{Path, PathBuf};
 use crate::config::Place;
 
 /// Pages that show configuration.
-const PAGES: [&str; 9] = [
+const PAGES: [&str; 10] = [
     "configuration.md",
     "hooks.md",
     "hygiene.md",
+    "journal.md",
     "models.md",
     "policy.md",
     "questions.md",

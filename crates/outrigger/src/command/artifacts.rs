@@ -5,7 +5,7 @@ mod show;
 
 use std::process::ExitCode;
 
-use outrigger_journal::{ArtifactLine, Artifacts, GcReport, GcRules, Journal};
+use outrigger_journal::{ArtifactLine, Artifacts, GcReport, GcRules};
 
 use crate::cli::{ArtifactsArgs, ArtifactsCommand, Common, GcArgs};
 use crate::error::{CommandError, Exit};
@@ -21,7 +21,7 @@ pub(crate) async fn run(
         limit: 20,
         json: false,
     });
-    let journal = Journal::open(&surroundings::journal(common)?)?;
+    let journal = session::open_journal(common, screen)?;
     let artifacts = Artifacts::open(&surroundings::artifacts(common)?, &journal);
     match command {
         ArtifactsCommand::List { limit, json } => list(&artifacts, limit, json, screen).await?,

@@ -9,7 +9,7 @@ use outrigger_journal::{Journal, RunSummary};
 use crate::cli::{Common, RunsArgs, RunsCommand};
 use crate::error::{CommandError, Exit};
 use crate::screen::{Label, Screen};
-use crate::{surroundings, visible};
+use crate::{session, visible};
 
 pub(crate) async fn run(
     common: &Common,
@@ -20,7 +20,7 @@ pub(crate) async fn run(
         limit: 20,
         json: false,
     });
-    let journal = Journal::open(&surroundings::journal(common)?)?;
+    let journal = session::open_journal(common, screen)?;
     match command {
         RunsCommand::List { limit, json } => list(&journal, limit, json, screen).await?,
         RunsCommand::Show { run, json } => show(&journal, &run, json, screen).await?,

@@ -70,7 +70,17 @@ fn they_are_listed_shown_and_found_by_their_first_digits() {
     let shown = place.run(&["artifacts", "show", &kept[0].handle[11..17]]);
     let kept_at = |line: &&str| !line.starts_with("kept ");
     let shown: Vec<_> = shown.out.lines().filter(kept_at).collect();
-    insta::assert_snapshot!(place.tidy(&shown.join("\n")), @"");
+    let (facts, preview) = shown.split_at(7);
+    insta::assert_snapshot!(place.tidy(&facts.join("\n")), @r"
+    artifact://5dccd431149b26e3
+    type    text/plain
+    size    1.2 KiB (1320 bytes)
+    sha256  5dccd431149b26e3f267d33f6b6d0c85ae80ee707b79bef64d93543c734afe0d
+    used    just now
+    from    files read\u{1b}[2J, block 0 of call 3, run RUN
+    ");
+    let lines = ["first line", r"second \u{1b}]0;title\u{7}line"].repeat(10);
+    assert_eq!(preview, [&lines[..], &["… 990 bytes more"]].concat());
     let image = place.run(&["artifacts", "show", &kept[1].handle]).out;
     assert!(
         image.ends_with("\nit is not text; `outrigger artifacts export` writes it into a file\n"),

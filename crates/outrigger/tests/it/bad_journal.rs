@@ -127,6 +127,30 @@ fn a_file_of_a_newer_version() {
     assert_eq!(log.heard().len(), 0, "no server was started");
 }
 
+#[test]
+fn a_file_of_an_older_version_is_brought_up_and_that_is_said() {
+    let place = Place::new();
+    fs::create_dir_all(place.journal().parent().unwrap()).unwrap();
+    let old = rusqlite::Connection::open(place.journal()).unwrap();
+    old.execute_batch(include_str!("../../../outrigger-journal/src/schema/v1.sql"))
+        .unwrap();
+    old.execute_batch("PRAGMA application_id = 0x4F757472; PRAGMA user_version = 1")
+        .unwrap();
+    drop(old);
+    let told = |ran: Ran| place.tidy(&format!("exit {}\n{}", ran.code, ran.err));
+    insta::assert_snapshot!(told(place.run(&["audit", "verify"])), @"
+    exit 1
+    error: the journal `/state/outrigger/journal.db` cannot be used: it has format 1, which the next run brings up
+    hint: every call is recorded; without a journal nothing is called. `--state-dir DIR` puts it elsewhere
+    ");
+    insta::assert_snapshot!(told(place.run(&["runs"])), @"
+    exit 0
+    note: the journal had an older format and was brought up; as it was it is kept in `/state/outrigger/journal.db.v1-backup`
+    no runs yet; `outrigger ask \"…\"` makes one
+    ");
+    assert_eq!(place.run(&["audit", "verify"]).code, 0);
+}
+
 /// A small file system, gone with the value.
 struct Small(PathBuf);
 

@@ -62,16 +62,16 @@ fn from(known: &KnownOrigin) -> String {
     let origin = &known.origin;
     let block = match origin.block {
         Some(block) => format!("block {block}"),
-        None => "whole answer".to_owned(),
+        None => "the whole answer".to_owned(),
     };
-    let name = known.name.as_deref().map(|name| format!(" `{name}`"));
+    let name = known.name.as_deref().map(|name| format!("`{name}`, "));
     format!(
-        "{} {}, call {} of run {}, {block}{}",
+        "{} {}, {}{block} of call {}, run {}",
         origin.server,
         origin.tool,
+        name.unwrap_or_default(),
         origin.call,
         origin.run,
-        name.unwrap_or_default()
     )
 }
 
