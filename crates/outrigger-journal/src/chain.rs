@@ -100,7 +100,7 @@ const AT_ONCE: u32 = 1_000;
 
 /// Gives all lines their hashes that a version without a chain has written.
 pub(crate) fn fill(connection: &Connection) -> Result<(), LedgerError> {
-    Ok(fill_lines(connection)?.store(connection)?)
+    fill_lines(connection)?.store(connection)
 }
 
 fn fill_lines(connection: &Connection) -> rusqlite::Result<Chain> {

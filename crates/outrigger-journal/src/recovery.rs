@@ -71,7 +71,7 @@ fn end_calls(
     name: &RunId,
 ) -> Result<(), LedgerError> {
     let at = crate::run::now();
-    let mut seq = connection
+    let last = connection
         .query_row(
             "SELECT coalesce(max(seq), 0) FROM events WHERE run = ?1",
             [run],
@@ -85,8 +85,7 @@ fn end_calls(
         let open = open.query_map([run], |row| Ok((row.get(0)?, row.get(1)?)))?;
         open.collect::<rusqlite::Result<Vec<(u32, bool)>>>()?
     };
-    for (call, intent) in open {
-        seq += 1;
+    for (seq, (call, intent)) in (last + 1..).zip(open) {
         let event = missing_end(call, intent, "the host stopped");
         let body = serde_json::to_string(&event)
             .map_err(|error| rusqlite::Error::ToSqlConversionFailure(error.into()))?;

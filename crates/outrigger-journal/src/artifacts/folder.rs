@@ -134,7 +134,7 @@ pub(super) fn old_files(folder: &Path) -> io::Result<(Vec<Digest>, Vec<PathBuf>)
             match name.split_once('#') {
                 None => contents.extend(name.parse::<Digest>().ok()),
                 Some((digest, _)) if digest.parse::<Digest>().is_ok() => {
-                    unfinished.push(entry.path())
+                    unfinished.push(entry.path());
                 }
                 Some(_) => {}
             }

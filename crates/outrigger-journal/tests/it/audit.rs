@@ -91,78 +91,83 @@ async fn an_untouched_file_is_right_and_says_where_it_ends() {
     assert_eq!(lines(&home, None).last().unwrap().hash, report.head);
 }
 
+/// What somebody does, and what is then found.
+const LINES_CHANGED: &[(&str, &str)] = &[
+    (
+        "UPDATE events SET body = replace(body, 'wrote', 'Wrote') WHERE line = 7",
+        "line 7: it was changed, or put where another line was",
+    ),
+    (
+        "UPDATE events SET at = at + 1 WHERE line = 3",
+        "line 3: it was changed, or put where another line was",
+    ),
+    (
+        "UPDATE events SET v = 2 WHERE line = 1",
+        "line 1: it was changed, or put where another line was",
+    ),
+    (
+        "UPDATE events SET run = 2, seq = 9 WHERE line = 4",
+        "line 4: it was changed, or put where another line was",
+    ),
+    (
+        "UPDATE runs SET name = '20261130-094210-3f9a' WHERE key = 1",
+        "line 1: it was changed, or put where another line was",
+    ),
+    (
+        "UPDATE events SET hash = randomblob(32) WHERE line = 5",
+        "line 5: it was changed, or put where another line was",
+    ),
+    (
+        "DELETE FROM events WHERE line BETWEEN 4 AND 6",
+        "line 7: lines 4 to 6 before it were removed",
+    ),
+    (
+        "DELETE FROM events WHERE line = 1",
+        "line 2: lines 1 to 1 before it were removed",
+    ),
+    (
+        "DELETE FROM events WHERE line > 11",
+        "line 11: the chain ends with line 13, and this is the last: lines at the end were removed or added",
+    ),
+    (
+        "DELETE FROM events",
+        "line 0: the chain ends with line 13, and this is the last: lines at the end were removed or added",
+    ),
+    (
+        "UPDATE events SET line = -1 WHERE line = 8; UPDATE events SET line = 8 WHERE line = 9; UPDATE events SET line = 9 WHERE line = -1",
+        "line 8: it was changed, or put where another line was",
+    ),
+    (
+        "DELETE FROM runs WHERE key = 2",
+        "line 2: the run that it belongs to was removed",
+    ),
+];
+
+const TABLES_CHANGED: &[(&str, &str)] = &[
+    (
+        "UPDATE chain SET head = randomblob(32)",
+        "line 13: the chain ends with line 13, and this is the last: lines at the end were removed or added",
+    ),
+    (
+        "UPDATE calls SET outcome = 'rejected' WHERE call = 1",
+        "line 11: the ledger was changed: call 1 is `rejected` there, and `completed` by this line",
+    ),
+    (
+        "UPDATE calls SET outcome = NULL, ended_at = NULL WHERE call = 2",
+        "line 9: the ledger was changed: call 2 is `open` there, and `rejected` by this line",
+    ),
+    (
+        "DELETE FROM calls WHERE call = 2",
+        "the ledger was changed: calls that ended are not in it",
+    ),
+    // What a chain in the same file cannot show: words that it does not cover.
+    ("UPDATE calls SET summary = 'nothing happened'", "nothing"),
+];
+
 #[tokio::test]
 async fn whatever_is_changed_is_noticed() {
-    let cases = [
-        (
-            "UPDATE events SET body = replace(body, 'wrote', 'Wrote') WHERE line = 7",
-            "line 7: it was changed, or put where another line was",
-        ),
-        (
-            "UPDATE events SET at = at + 1 WHERE line = 3",
-            "line 3: it was changed, or put where another line was",
-        ),
-        (
-            "UPDATE events SET v = 2 WHERE line = 1",
-            "line 1: it was changed, or put where another line was",
-        ),
-        (
-            "UPDATE events SET run = 2, seq = 9 WHERE line = 4",
-            "line 4: it was changed, or put where another line was",
-        ),
-        (
-            "UPDATE runs SET name = '20261130-094210-3f9a' WHERE key = 1",
-            "line 1: it was changed, or put where another line was",
-        ),
-        (
-            "UPDATE events SET hash = randomblob(32) WHERE line = 5",
-            "line 5: it was changed, or put where another line was",
-        ),
-        (
-            "DELETE FROM events WHERE line BETWEEN 4 AND 6",
-            "line 7: lines 4 to 6 before it were removed",
-        ),
-        (
-            "DELETE FROM events WHERE line = 1",
-            "line 2: lines 1 to 1 before it were removed",
-        ),
-        (
-            "DELETE FROM events WHERE line > 11",
-            "line 11: the chain ends with line 13, and this is the last: lines at the end were removed or added",
-        ),
-        (
-            "DELETE FROM events",
-            "line 0: the chain ends with line 13, and this is the last: lines at the end were removed or added",
-        ),
-        (
-            "UPDATE events SET line = -1 WHERE line = 8; UPDATE events SET line = 8 WHERE line = 9; UPDATE events SET line = 9 WHERE line = -1",
-            "line 8: it was changed, or put where another line was",
-        ),
-        (
-            "DELETE FROM runs WHERE key = 2",
-            "line 2: the run that it belongs to was removed",
-        ),
-        (
-            "UPDATE chain SET head = randomblob(32)",
-            "line 13: the chain ends with line 13, and this is the last: lines at the end were removed or added",
-        ),
-        (
-            "UPDATE calls SET outcome = 'rejected' WHERE call = 1",
-            "line 11: the ledger was changed: call 1 is `rejected` there, and `completed` by this line",
-        ),
-        (
-            "UPDATE calls SET outcome = NULL, ended_at = NULL WHERE call = 2",
-            "line 9: the ledger was changed: call 2 is `open` there, and `rejected` by this line",
-        ),
-        (
-            "DELETE FROM calls WHERE call = 2",
-            "the ledger was changed: calls that ended are not in it",
-        ),
-        // What a chain in the same file cannot show: words that it does not cover.
-        ("UPDATE calls SET summary = 'nothing happened'", "nothing"),
-    ];
-    for (sql, expected) in cases {
-        assert_eq!(tampered(&recorded().await, sql), expected, "{sql}");
+    for (sql, expected) in LINES_CHANGED.iter().chain(TABLES_CHANGED) {
+        assert_eq!(tampered(&recorded().await, sql), *expected, "{sql}");
     }
 }
 

@@ -111,9 +111,12 @@ async fn calls_until_killed() {
     callers.join_all().await;
 }
 
-/// What the journal says of the calls of a run: whether it was sent, and its ends.
-fn of_calls(events: &[Recorded]) -> BTreeMap<u32, (bool, Vec<(OutcomeKind, Option<Kept>)>)> {
-    let mut calls = BTreeMap::<_, (bool, Vec<_>)>::new();
+/// Whether a call was sent, and its ends.
+type OfCall = (bool, Vec<(OutcomeKind, Option<Kept>)>);
+
+/// What the journal says of the calls of a run.
+fn of_calls(events: &[Recorded]) -> BTreeMap<u32, OfCall> {
+    let mut calls = BTreeMap::<_, OfCall>::new();
     for recorded in events {
         match &recorded.event {
             Event::CallProposed { call, .. } => {
