@@ -113,20 +113,22 @@ fn told(report: &GcReport) -> String {
     } else {
         "removed"
     };
-    let mut told = format!(
+    let mut told = vec![format!(
         "{verb} {}, {}; {} of {} stay",
         visible::count(removed, "artifact"),
         visible::size(report.removed_bytes),
         report.stay,
         visible::size(report.stay_bytes)
-    );
+    )];
     if !report.in_use.is_empty() {
         let more = visible::count(report.in_use.len() as u64, "more artifact");
-        told += &format!("\n{more} would go, but runs that go on were given them");
+        told.push(format!(
+            "{more} would go, but runs that go on were given them"
+        ));
     }
     if report.left_over > 0 {
         let files = visible::count(report.left_over, "file");
-        told += &format!("\n{verb} {files} that processes had left unfinished");
+        told.push(format!("{verb} {files} that processes had left unfinished"));
     }
-    told
+    told.join("\n")
 }

@@ -20,13 +20,13 @@ pub(crate) fn lower(report: &mut Report<'_>, node: &Node, settings: &mut Artifac
             report.warn(entry.at, &key, message);
             continue;
         }
-        let none = matches!(&entry.node.value, Value::Text(word) if word == "none");
+        let without = matches!(&entry.node.value, Value::Text(word) if word == "none");
         match entry.key.as_str() {
-            "older_than" if none => set(report, entry, &mut settings.older_than, |_| Some(None)),
+            "older_than" if without => set(report, entry, &mut settings.older_than, |_| Some(None)),
             "older_than" => set(report, entry, &mut settings.older_than, |report| {
                 value::duration(report, &key, &entry.node).map(Some)
             }),
-            "keep" if none => set(report, entry, &mut settings.keep, |_| Some(None)),
+            "keep" if without => set(report, entry, &mut settings.keep, |_| Some(None)),
             "keep" => set(report, entry, &mut settings.keep, |report| {
                 value::size(report, &key, &entry.node).map(Some)
             }),

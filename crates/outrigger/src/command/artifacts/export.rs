@@ -48,9 +48,9 @@ pub(super) async fn run(
     match target {
         Target::Output => {
             let mut pages = screen.pages();
-            let exported = artifacts.export(&line.digest, |some| match pages.add(some) {
-                true => Ok(()),
-                false => Err(io::ErrorKind::BrokenPipe.into()),
+            let exported = artifacts.export(&line.digest, |some| {
+                let taken = pages.add(some);
+                taken.then_some(()).ok_or(io::ErrorKind::BrokenPipe.into())
             });
             let exported = exported.await;
             // First why the output took no more, where that is what was wrong.
