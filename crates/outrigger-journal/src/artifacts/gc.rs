@@ -142,3 +142,67 @@ fn choose(candidates: Vec<(ArtifactLine, bool)>, rules: GcRules, now: Timestamp)
     }
     report
 }
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use proptest::prelude::*;
+
+    use super::*;
+
+    const DAY: i64 = 86_400;
+    const NOW: i64 = 1_000 * DAY;
+
+    /// The longest unused first, as the index gives them: bytes, days since use, in use.
+    fn candidates(of: &[(u64, i64, bool)]) -> Vec<(ArtifactLine, bool)> {
+        let mut of = of.to_vec();
+        of.sort_by_key(|(_, days, _)| -days);
+        let line = |(at, (bytes, days, in_use)): (usize, &(u64, i64, bool))| {
+            let used = Timestamp::from_second(NOW - days * DAY).unwrap();
+            let digest = Digest::of(at.to_string().as_bytes());
+            let line = ArtifactLine {
+                handle: digest.to_string(),
+                digest,
+                bytes: *bytes,
+                media_type: String::new(),
+                created: used,
+                used,
+                collected: None,
+                origins: 0,
+                origin: None,
+            };
+            (line, *in_use)
+        };
+        of.iter().enumerate().map(line).collect()
+    }
+
+    proptest! {
+        #[test]
+        fn what_goes_is_what_the_rules_say_and_the_longest_unused_first(
+            of in proptest::collection::vec((0_u64..100, 0_i64..60, any::<bool>()), 0..30),
+            days in proptest::option::of(0_u64..60),
+            keep_bytes in proptest::option::of(0_u64..1_500),
+        ) {
+            let candidates = candidates(&of);
+            let rules = GcRules {
+                older_than: days.map(|days| Duration::from_hours(24 * days)),
+                keep_bytes,
+            };
+            let now = Timestamp::from_second(NOW).unwrap();
+            let report = choose(candidates.clone(), rules, now);
+            let removed = |line: &ArtifactLine| report.removed.iter().any(|gone| gone.digest == line.digest);
+            let old = |line: &ArtifactLine| days.is_some_and(|days| {
+                now.duration_since(line.used).as_secs() >= i64::try_from(days).unwrap() * DAY
+            });
+            let mut left: u64 = of.iter().map(|(bytes, ..)| bytes).sum();
+            for (line, in_use) in &candidates {
+                let goes = !in_use && (old(line) || keep_bytes.is_some_and(|most| left > most));
+                prop_assert_eq!(removed(line), goes);
+                left -= if goes { line.bytes } else { 0 };
+            }
+            let rest_in_use = candidates.iter().all(|(line, in_use)| *in_use || removed(line));
+            prop_assert!(keep_bytes.is_none_or(|most| left <= most) || rest_in_use);
+        }
+    }
+}
