@@ -49,6 +49,25 @@ pub enum Event {
         /// Version of the program.
         version: String,
     },
+    /// The run goes on where an earlier one stopped.
+    RunResumed {
+        /// The earlier run.
+        from: RunId,
+    },
+    /// The conversation with the model grew by one message. Those that a resumed run took over come
+    /// first.
+    MessageAdded {
+        /// The turn that it came with; 0 before the first.
+        turn: u32,
+        /// The message in the agent's words: `role` and what was said.
+        message: Box<RawValue>,
+        /// Configured names of servers whose words are in it.
+        #[serde(default, skip_serializing_if = "Vec::is_empty")]
+        origins: Vec<String>,
+        /// Calls whose outcome was unknown, and of which the message tells what is known now.
+        #[serde(default, skip_serializing_if = "Vec::is_empty")]
+        makes_known: Vec<CallRef>,
+    },
     /// A server is connected and listed.
     ServerReady {
         /// Configured name.
@@ -212,10 +231,28 @@ pub enum Event {
         /// Milliseconds.
         took_ms: u64,
     },
+    /// Should the outcome of the call become unknown, these tools of its server could be used to look.
+    CallCheckable {
+        /// Number of the call.
+        call: u32,
+        /// Their model-facing names.
+        tools: Vec<String>,
+    },
     /// The call is about to be sent. Durable before its first byte leaves.
     CallIntent {
         /// Number of the call.
         call: u32,
+    },
+    /// The call is about to be sent once more: local configuration says that it may be.
+    CallRetried {
+        /// Number of the call.
+        call: u32,
+        /// 1 for the first repetition.
+        attempt: u32,
+        /// Milliseconds that were waited before.
+        wait_ms: u64,
+        /// What became of the attempt before.
+        reason: String,
     },
     /// The one end of a call.
     CallEnded {
@@ -247,6 +284,19 @@ pub enum Event {
         #[serde(default, skip_serializing_if = "Option::is_none")]
         result: Option<Box<RawValue>>,
     },
+    /// A person found out what came of a call whose outcome is unknown; mostly one of another run. The
+    /// outcome stays what it is.
+    CallSettled {
+        /// Run of the call.
+        of: RunId,
+        /// Number of the call.
+        call: u32,
+        /// Whether it took effect.
+        happened: bool,
+        /// What the person said about it.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        note: Option<String>,
+    },
     /// The run ended; always the last event.
     RunEnded {
         /// How.
@@ -260,6 +310,15 @@ pub enum Event {
         /// Tokens of all turns.
         usage: Tokens,
     },
+}
+
+/// A call, named from outside of its run.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+pub struct CallRef {
+    /// Its run.
+    pub run: RunId,
+    /// Its number within the run.
+    pub call: u32,
 }
 
 /// Tokens read and written.

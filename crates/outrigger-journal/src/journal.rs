@@ -10,7 +10,7 @@ use std::time::Duration;
 use tokio::sync::{oneshot, watch};
 
 use crate::host::Hosts;
-use crate::read::{self, CallLine, RunSummary};
+use crate::read::{self, CallLine, RunSummary, UnknownCall};
 use crate::recovery::recover;
 use crate::schema::{self, make_folder};
 use crate::writer::{Command, Meter, Writer};
@@ -145,6 +145,12 @@ impl Journal {
     pub async fn calls(&self, run: &RunId) -> Result<Vec<CallLine>, JournalError> {
         let run = run.clone();
         self.read(move |reader| reader.calls(&run)).await
+    }
+
+    /// The calls of all runs whose outcome is unknown and that nobody has settled, the oldest first.
+    /// Those of runs that go on are among them.
+    pub async fn unknown(&self) -> Result<Vec<UnknownCall>, JournalError> {
+        self.read(read::Reader::unknown).await
     }
 
     /// Waits until everything recorded so far is on disk, then ends the writer. Idempotent.

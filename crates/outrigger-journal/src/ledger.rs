@@ -70,6 +70,12 @@ pub(crate) enum Change {
         outcome: OutcomeKind,
         summary: String,
     },
+    Settled {
+        of: RunId,
+        call: u32,
+        happened: bool,
+        note: Option<String>,
+    },
     Spent(Tokens),
     RunEnded {
         status: RunStatus,
@@ -137,10 +143,28 @@ impl Change {
                 outcome: *outcome,
                 summary: summary.clone(),
             },
+            Event::CallSettled { .. } => Self::of_settled(event),
             Event::ModelAnswered { usage, .. } => Self::Spent(*usage),
             Event::RunEnded { status, usage, .. } => Self::RunEnded {
                 status: *status,
                 usage: *usage,
+            },
+            _ => Self::Nothing,
+        }
+    }
+
+    fn of_settled(event: &Event) -> Self {
+        match event {
+            Event::CallSettled {
+                of,
+                call,
+                happened,
+                note,
+            } => Self::Settled {
+                of: of.clone(),
+                call: *call,
+                happened: *happened,
+                note: note.clone(),
             },
             _ => Self::Nothing,
         }
@@ -290,6 +314,14 @@ fn change_call(connection: &Connection, entry: &Entry) -> Result<(), LedgerError
             *call,
             "UPDATE calls SET late_at = ?3, outcome = ?4, summary = ?5 WHERE run = ?1 AND call = ?2",
             &[&run, call, &at, &outcome.as_str(), summary],
+        ),
+        // Into the line of another run, mostly.
+        Change::Settled { of, call, happened, note } => (
+            *call,
+            "INSERT INTO settled (run, call, at, happened, note)
+             SELECT key, ?2, ?3, ?4, ?5 FROM runs WHERE name = ?1
+             ON CONFLICT (run, call) DO UPDATE SET at = ?3, happened = ?4, note = ?5",
+            &[&of.as_str(), call, &at, happened, note],
         ),
         Change::Nothing | Change::Spent(_) | Change::RunEnded { .. } => return Ok(()),
     };

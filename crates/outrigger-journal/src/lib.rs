@@ -20,11 +20,12 @@ mod writer;
 
 pub use error::JournalError;
 pub use event::{
-    DecidedBy, Event, HookSaid, OutcomeKind, QuestionAnswer, Recorded, RunStatus, Tokens, VERSION,
+    CallRef, DecidedBy, Event, HookSaid, OutcomeKind, QuestionAnswer, Recorded, RunStatus, Tokens,
+    VERSION,
 };
 pub use journal::Journal;
 pub use order::Misplaced;
-pub use read::{CallLine, RunSummary};
+pub use read::{CallLine, Finding, RunSummary, UnknownCall};
 pub use redact::{REDACTED, Redactor, SHORTEST_SECRET};
 pub use run::{Observer, Run, RunOptions};
 pub use run_id::{InvalidRunId, RunId};

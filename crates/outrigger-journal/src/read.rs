@@ -1,11 +1,15 @@
 //! What the journal says: runs, events, ledger lines.
 
+mod unknown;
+
 use std::path::{Path, PathBuf};
 
 use jiff::Timestamp;
 use rusqlite::types::Type;
 use rusqlite::{Connection, Row, params};
 use serde::Serialize;
+
+pub use unknown::{Finding, UnknownCall};
 
 use crate::schema::open_reader;
 use crate::{Event, JournalError, OutcomeKind, Recorded, RunId, RunStatus, Tokens};
@@ -16,7 +20,8 @@ const LISTED: u32 = 6;
 const SUMMARY: &str =
     "SELECT name, started_at, ended_at, command, question, model, workspace, status,
     (SELECT count(*) FROM calls WHERE run = key),
-    (SELECT count(*) FROM calls WHERE run = key AND outcome = 'unknown'),
+    (SELECT count(*) FROM calls WHERE run = key AND outcome = 'unknown')
+        - (SELECT count(*) FROM settled JOIN calls USING (run, call) WHERE run = key AND outcome = 'unknown'),
     input, cached, output, stopped_at IS NOT NULL AND ended_at IS NULL FROM runs";
 
 /// One line of `outrigger runs`.
@@ -40,7 +45,7 @@ pub struct RunSummary {
     pub status: Option<RunStatus>,
     /// Calls proposed.
     pub calls: u64,
-    /// Calls whose outcome is unknown.
+    /// Calls whose outcome is unknown, and of which nobody has said what came of them.
     pub unknown: u64,
     /// Tokens of all turns.
     pub usage: Tokens,
@@ -72,6 +77,9 @@ pub struct CallLine {
     pub took_ms: u64,
     /// When it was proposed.
     pub at: Timestamp,
+    /// What a person found out about it, where its outcome is unknown.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub settled: Option<Finding>,
 }
 
 /// A connection for reading.
@@ -132,8 +140,10 @@ impl Reader {
     }
 
     pub(crate) fn calls(&self, run: &RunId) -> Result<Vec<CallLine>, JournalError> {
-        let sql = "SELECT call, tool, server, arguments, intent_at IS NOT NULL, outcome, summary, took_ms, proposed_at
-             FROM calls WHERE run = (SELECT key FROM runs WHERE name = ?1) ORDER BY call";
+        let sql = "SELECT call, tool, server, arguments, intent_at IS NOT NULL, outcome, summary, took_ms, proposed_at,
+                 at, happened, note
+             FROM calls LEFT JOIN settled USING (run, call)
+             WHERE run = (SELECT key FROM runs WHERE name = ?1) ORDER BY call";
         self.list(sql, params![run.as_str()], |row| {
             let outcome = word(row, 5, &OutcomeKind::ALL, OutcomeKind::as_str)?;
             let not_sent = matches!(outcome, Some(OutcomeKind::NotSent | OutcomeKind::Rejected));
@@ -148,6 +158,7 @@ impl Reader {
                 summary: row.get(6)?,
                 took_ms: count(row, 7)?,
                 at: time(row, 8)?,
+                settled: unknown::finding(row, 9)?,
             })
         })
     }

@@ -15,7 +15,10 @@ use crate::JournalError;
 const APPLICATION: i64 = 0x4F75_7472;
 
 /// Each leads from the version before it; the first makes version 1 of nothing.
-const MIGRATIONS: &[&str] = &[include_str!("schema/v1.sql")];
+const MIGRATIONS: &[&str] = &[
+    include_str!("schema/v1.sql"),
+    include_str!("schema/settled.sql"),
+];
 
 /// How long to wait for other processes.
 pub(crate) const PATIENCE: Duration = Duration::from_secs(10);
@@ -171,16 +174,20 @@ mod tests {
     use super::*;
     use crate::event::{OutcomeKind, RunStatus};
 
-    const NEXT: &[&str] = &[MIGRATIONS[0], "ALTER TABLE events ADD COLUMN hash BLOB"];
+    const NEXT: &[&str] = &[
+        MIGRATIONS[0],
+        MIGRATIONS[1],
+        "ALTER TABLE events ADD COLUMN hash BLOB",
+    ];
 
     #[test]
     fn an_older_file_is_brought_up_and_then_too_new_for_the_older_program() {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("journal.db");
         let mut connection = open_writer(&path, PATIENCE).unwrap();
-        assert_eq!(version(&connection, &path, MIGRATIONS).unwrap(), 1);
+        assert_eq!(version(&connection, &path, MIGRATIONS).unwrap(), 2);
         migrate(&mut connection, &path, NEXT).unwrap();
-        assert_eq!(version(&connection, &path, NEXT).unwrap(), 2);
+        assert_eq!(version(&connection, &path, NEXT).unwrap(), 3);
         connection
             .query_row("SELECT count(hash) FROM events", [], |row| {
                 row.get::<_, i64>(0)
@@ -191,8 +198,8 @@ mod tests {
             matches!(
                 error,
                 JournalError::TooNew {
-                    found: 2,
-                    known: 1,
+                    found: 3,
+                    known: 2,
                     ..
                 }
             ),
@@ -207,10 +214,11 @@ mod tests {
         let mut connection = open_writer(&path, PATIENCE).unwrap();
         let broken: &[&str] = &[
             MIGRATIONS[0],
+            MIGRATIONS[1],
             "ALTER TABLE events ADD COLUMN hash BLOB; ALTER TABLE nowhere ADD x",
         ];
         migrate(&mut connection, &path, broken).unwrap_err();
-        assert_eq!(version(&connection, &path, MIGRATIONS).unwrap(), 1);
+        assert_eq!(version(&connection, &path, MIGRATIONS).unwrap(), 2);
         connection
             .query_row("SELECT count(hash) FROM events", [], |row| {
                 row.get::<_, i64>(0)

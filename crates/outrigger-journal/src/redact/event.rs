@@ -31,7 +31,9 @@ impl Redactor {
                 status: _,
                 usage: _,
             } => self.texts([reason, answer].into_iter().flatten()),
-            Event::TurnStarted {
+            Event::MessageAdded { .. } => self.message_event(event),
+            Event::RunResumed { from: _ }
+            | Event::TurnStarted {
                 turn: _,
                 revision: _,
                 tools: _,
@@ -65,6 +67,42 @@ impl Redactor {
             | Event::CallIntent { .. }
             | Event::CallEnded { .. }
             | Event::LateAnswer { .. } => self.call_event(event),
+            Event::CallCheckable { .. } | Event::CallRetried { .. } | Event::CallSettled { .. } => {
+                self.repeat_event(event);
+            }
+        }
+    }
+
+    fn message_event(&self, event: &mut Event) {
+        if let Event::MessageAdded {
+            message,
+            origins,
+            turn: _,
+            makes_known: _,
+        } = event
+        {
+            self.json(message);
+            self.texts(origins);
+        }
+    }
+
+    /// What is about finding out, and about making a call once more.
+    fn repeat_event(&self, event: &mut Event) {
+        match event {
+            Event::CallCheckable { tools, call: _ } => self.texts(tools),
+            Event::CallRetried {
+                reason,
+                call: _,
+                attempt: _,
+                wait_ms: _,
+            } => self.text(reason),
+            Event::CallSettled {
+                note,
+                of: _,
+                call: _,
+                happened: _,
+            } => self.texts(note),
+            _ => {}
         }
     }
 

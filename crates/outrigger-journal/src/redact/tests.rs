@@ -191,6 +191,10 @@ fn every_string_of_every_event_is_redacted() {
         Event::HookRan { call: Some(1), event: text(), hook: text(), said: crate::HookSaid::Deny, changed: false, reason: Some(text()), took_ms: 0 },
         Event::CallEnded { call: 1, outcome, is_error: false, summary: text(), result: Some(raw()), tokens: 0, took_ms: 0 },
         Event::LateAnswer { call: 1, outcome, summary: text(), result: Some(raw()) },
+        Event::MessageAdded { turn: 1, message: raw(), origins: vec![text()], makes_known: vec![] },
+        Event::CallCheckable { call: 1, tools: vec![text()] },
+        Event::CallRetried { call: 1, attempt: 1, wait_ms: 1, reason: text() },
+        Event::CallSettled { of: "20261130-103302-1a2b".parse().unwrap(), call: 1, happened: true, note: Some(text()) },
         Event::RunEnded { status: crate::RunStatus::Done, reason: Some(text()), answer: Some(text()), usage },
     ];
     let redactor = Redactor::new(["s3cr3t-value"]);

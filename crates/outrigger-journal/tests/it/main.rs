@@ -18,3 +18,4 @@ mod process;
 mod runs;
 mod setup;
 mod sharing;
+mod unknown;
