@@ -133,6 +133,8 @@ pub struct Deadlines {
     pub call: Duration,
     /// For one call, whatever its progress.
     pub call_hard: Duration,
+    /// For the answer to a call that was given up, before whoever has nothing else to do ends.
+    pub late: Duration,
     /// For closing, all steps together.
     pub close: Duration,
 }
@@ -145,6 +147,7 @@ impl Default for Deadlines {
             list: Duration::from_secs(30),
             call: Duration::from_mins(1),
             call_hard: Duration::from_mins(10),
+            late: Duration::from_secs(2),
             close: Duration::from_secs(5),
         }
     }

@@ -29,6 +29,7 @@ mod policy;
 mod problem;
 mod project;
 mod reference;
+mod repeating;
 mod report;
 mod resolve;
 mod run;
@@ -58,6 +59,7 @@ pub use policy::{Decision, Mode, ModeRefused, PolicyRule, PolicyTable, ToolMatch
 pub use problem::{ConfigProblem, Excerpt, Severity};
 pub use project::{Brought, Project, ProjectStanding, Trust};
 pub use reference::{Reference, Resolver, Unresolved};
+pub use repeating::{Repeating, ToolRepeating};
 pub(crate) use report::nearest;
 pub use resolve::ReferenceUse;
 pub use run::{BuiltinSettings, RunLimits};

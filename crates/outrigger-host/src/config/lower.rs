@@ -10,6 +10,7 @@ pub(crate) mod model;
 mod oauth;
 mod options;
 pub(crate) mod policy;
+mod repeating;
 pub(crate) mod run;
 pub(crate) mod server;
 pub(crate) mod tls;

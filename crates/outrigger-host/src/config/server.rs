@@ -6,6 +6,7 @@ use super::gap::Gap;
 use super::origin::Origin;
 use super::problem::ConfigProblem;
 use super::reference::Reference;
+use super::repeating::Repeating;
 use crate::digest::Digest;
 use crate::questions::Answers;
 
@@ -51,6 +52,8 @@ pub struct ServerSettings {
     pub disabled_tools: Vec<String>,
     /// Which of its questions are answered.
     pub answers: Answers,
+    /// Which of its calls may be made once more.
+    pub repeating: Repeating,
     /// What was written, key by key, in our words for the keys.
     pub(crate) written: Vec<WrittenKey>,
     /// Values with secrets still missing. A server that has any is not started.

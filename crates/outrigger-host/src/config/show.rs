@@ -15,7 +15,7 @@ use super::defaults::ServerDefaults;
 use super::origin::Setting;
 
 /// `[timeouts]`.
-fn timeouts(defaults: &ServerDefaults) -> [(&'static str, Setting<Value>); 6] {
+fn timeouts(defaults: &ServerDefaults) -> [(&'static str, Setting<Value>); 7] {
     let deadlines = &defaults.deadlines;
     [
         ("start", deadlines.start),
@@ -23,6 +23,7 @@ fn timeouts(defaults: &ServerDefaults) -> [(&'static str, Setting<Value>); 6] {
         ("list", deadlines.list),
         ("call", deadlines.call),
         ("call_hard", deadlines.call_hard),
+        ("late", deadlines.late),
         ("close", deadlines.close),
     ]
     .map(|(key, value)| {

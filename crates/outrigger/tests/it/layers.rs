@@ -9,10 +9,8 @@ use crate::scripted::scripted;
 fn the_nearer_file_wins_and_is_named() {
     let place = Place::new();
     place.user("[servers.a]\ncommand = 'from-user'\n\n[servers.b]\ncommand = 'only-user'\nargs = ['x']\n\n[limits]\nmax_turns = 7");
-    place.write(
-        "project/.mcp.json",
-        "{\n  \"mcpServers\": {\n    \"a\": {\"command\": \"from-project\"}\n  }\n}\n",
-    );
+    let servers = "{\n  \"mcpServers\": {\n    \"a\": {\"command\": \"from-project\"}\n  }\n}\n";
+    place.write("project/.mcp.json", servers);
     place.write(
         "nearest.yaml",
         "mcp_servers:\n  a:\n    type: stdio\n    command: from-flag\nlimits:\n  max_calls: 3\n",
@@ -65,6 +63,7 @@ fn the_nearer_file_wins_and_is_named() {
     list = "30s"  # default
     call = "1m"  # default
     call_hard = "10m"  # default
+    late = "2s"  # default
     close = "5s"  # default
 
     [builtin]

@@ -2,10 +2,11 @@
 
 use outrigger_connect::{Deadlines, Framing, Limits, PROTOCOL_VERSIONS, Protocol};
 
-use super::bounds;
 use super::server::Lowering;
+use super::{bounds, repeating};
 use crate::config::defaults::ServerDefaults;
 use crate::config::node::{Entry, Node};
+use crate::config::repeating::Repeating;
 use crate::config::report::Report;
 use crate::config::value;
 use crate::questions::Answers;
@@ -25,6 +26,7 @@ pub(crate) struct Options {
     pub(crate) allowed_tools: Option<Vec<String>>,
     pub(crate) disabled_tools: Vec<String>,
     pub(crate) answers: Answers,
+    pub(crate) repeating: Repeating,
 }
 
 impl Options {
@@ -74,6 +76,13 @@ impl Options {
             "allowed_tools" => self.allowed_tools = globs(report, path, node),
             "disabled_tools" => self.disabled_tools = globs(report, path, node).unwrap_or_default(),
             "answers" => self.answers = answers(report, path, node).unwrap_or_default(),
+            "idempotent" => {
+                self.repeating.idempotent = value::truth(report, path, node).unwrap_or(false);
+            }
+            "retries" => {
+                self.repeating.retries = repeating::retries(report, path, node).unwrap_or(0);
+            }
+            "tools" => self.repeating.tools = repeating::tools(report, path, node),
             _ => return false,
         }
         true

@@ -116,6 +116,7 @@ fn effective_values_with_their_places() {
     list = "30s"  # default
     call = "1m"  # default
     call_hard = "10m"  # default
+    late = "2s"  # default
     close = "5s"  # default
 
     [builtin]
@@ -189,6 +190,7 @@ fn without_places_it_is_plain() {
     list = "30s"
     call = "1m"
     call_hard = "10m"
+    late = "2s"
     close = "5s"
 
     [builtin]
