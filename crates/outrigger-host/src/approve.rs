@@ -4,6 +4,7 @@ use async_trait::async_trait;
 
 use crate::catalog::CatalogTool;
 use crate::pins::ServerIdentity;
+pub use crate::pipeline::{Repeat, RepeatKey};
 
 /// Somebody, or something, that answers for a person.
 ///
@@ -28,6 +29,8 @@ pub struct Question<'a> {
     pub rule: &'a str,
     /// What was said before does not answer this one.
     pub anew: bool,
+    /// The earlier call that it repeats, and whose outcome is unknown.
+    pub repeats: Option<&'a Repeat>,
 }
 
 /// The answer.

@@ -23,6 +23,15 @@ pub(crate) struct Arguments {
     pub(crate) raw: Box<RawValue>,
     /// What was repaired, in words.
     pub(crate) repairs: Vec<String>,
+    /// The idempotency key among them, for a tool that has one.
+    pub(crate) key: Option<String>,
+}
+
+/// A member that is filled in where it was left empty.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Fill<'a> {
+    pub(crate) member: &'a str,
+    pub(crate) value: &'a str,
 }
 
 /// Why arguments cannot be sent.
@@ -39,18 +48,25 @@ type Members = IndexMap<String, Box<RawValue>>;
 
 impl Arguments {
     /// Reads and checks what the model wrote. `schema` is the compiled input schema, `declared` the
-    /// same as JSON.
-    pub(crate) fn read(
+    /// same as JSON. `fill` is an idempotency key.
+    pub(crate) fn read_filled(
         written: &str,
         schema: &Schema,
         declared: &Value,
+        fill: Option<Fill<'_>>,
     ) -> Result<Self, BadArguments> {
         let mut repairs = Vec::new();
         let mut raw = as_object(written, &mut repairs)?;
-        let value = parse(&raw)?;
+        let mut value = parse(&raw)?;
+        if let Some(filled) = fill.and_then(|fill| filled(&raw, fill, &mut repairs)) {
+            raw = filled;
+            value = parse(&raw)?;
+        }
+        let key = fill.and_then(|fill| value.get(fill.member)?.as_str());
+        let key = key.map(ToOwned::to_owned);
         let violations = schema.violations(&value);
         if violations.is_empty() {
-            return Ok(Self { raw, repairs });
+            return Ok(Self { raw, repairs, key });
         }
         let Some((mended, told)) = unquote_members(&raw, &value, declared) else {
             return Err(BadArguments::Unfit(violations));
@@ -60,8 +76,31 @@ impl Arguments {
         }
         raw = mended;
         repairs.extend(told);
-        Ok(Self { raw, repairs })
+        Ok(Self { raw, repairs, key })
     }
+}
+
+/// The object with the member filled in; `None` where there is one.
+fn filled(raw: &RawValue, fill: Fill<'_>, repairs: &mut Vec<String>) -> Option<Box<RawValue>> {
+    let mut members: Members = serde_json::from_str(raw.get()).ok()?;
+    let is_empty = |member: &RawValue| match serde_json::from_str(member.get()) {
+        Ok(Value::Null) => true,
+        Ok(Value::String(text)) => text.trim().is_empty(),
+        _ => false,
+    };
+    if members
+        .get(fill.member)
+        .is_some_and(|member| !is_empty(member))
+    {
+        return None;
+    }
+    let value = serde_json::value::to_raw_value(fill.value).ok()?;
+    members.insert(fill.member.to_owned(), value);
+    repairs.push(format!(
+        "`{}`, left empty, was filled in by the host: an idempotency key",
+        fill.member
+    ));
+    serde_json::value::to_raw_value(&members).ok()
 }
 
 /// The object that was written, or the one that was surely meant.
@@ -228,7 +267,7 @@ mod tests {
             "additionalProperties": false
         });
         let schema = Schema::compile(&declared).unwrap();
-        Arguments::read(written, &schema, &declared)
+        Arguments::read_filled(written, &schema, &declared, None)
             .map(|arguments| (arguments.raw.get().to_owned(), arguments.repairs))
     }
 
@@ -255,6 +294,35 @@ mod tests {
         }
         // A string that was wanted as a string stays one.
         assert_eq!(read(r#"{"text":"{}"}"#).unwrap().1, Vec::<String>::new());
+    }
+
+    #[test]
+    fn a_key_is_filled_in_where_it_was_left_empty_and_nothing_else_changes() {
+        let declared = json!({ "type": "object", "required": ["id"], "properties": { "id": { "type": "string" } } });
+        let schema = Schema::compile(&declared).unwrap();
+        let fill = Fill {
+            member: "id",
+            value: "k1",
+        };
+        let read = |written: &str| {
+            let read = Arguments::read_filled(written, &schema, &declared, Some(fill)).unwrap();
+            (
+                read.raw.get().to_owned(),
+                read.repairs.len(),
+                read.key.unwrap(),
+            )
+        };
+        let sent = |text: &str, repairs, key: &str| (text.to_owned(), repairs, key.to_owned());
+        assert_eq!(read(""), sent(r#"{"id":"k1"}"#, 1, "k1"));
+        assert_eq!(
+            read(r#"{"n": 1.50, "id": ""}"#),
+            sent(r#"{"n":1.50,"id":"k1"}"#, 1, "k1")
+        );
+        assert_eq!(read(r#"{"id":null}"#), sent(r#"{"id":"k1"}"#, 1, "k1"));
+        assert_eq!(
+            read(r#"{ "id": "mine" }"#),
+            sent(r#"{ "id": "mine" }"#, 0, "mine")
+        );
     }
 
     #[test]

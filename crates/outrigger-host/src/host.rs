@@ -29,7 +29,7 @@ use crate::host::person::Person;
 use crate::host::server::{Launch, Member, Plan};
 use crate::outcome::{CallOutcome, Rejection};
 use crate::pins::{Pins, ServerIdentity};
-use crate::pipeline::Sessions;
+use crate::pipeline::{Sessions, Unknowns};
 use crate::policy::{Origins, Policy};
 use crate::questions::{Clerk, Questions};
 use crate::review::{self, Flag};
@@ -83,6 +83,7 @@ struct Shared {
     approver: Arc<dyn Approver>,
     hooks: Arc<Hooks>,
     sessions: Sessions,
+    unknowns: Arc<Unknowns>,
     person: Arc<Person>,
     calls: AtomicU32,
     /// Servers whose words have been shown in this run.
@@ -144,6 +145,7 @@ impl Host {
             approver: parts.approver,
             hooks: parts.hooks,
             sessions: Sessions::default(),
+            unknowns: Arc::default(),
             person,
             calls: AtomicU32::new(0),
             origins: RwLock::default(),
@@ -283,6 +285,31 @@ impl Host {
         &self.shared.sessions
     }
 
+    pub(crate) fn unknowns(&self) -> &Arc<Unknowns> {
+        &self.shared.unknowns
+    }
+
+    /// How often a call of this tool may be made again by itself; `None`: it must not be made twice.
+    pub(crate) fn retries(&self, tool: &CatalogTool) -> Option<u32> {
+        let repeating = &self.shared.servers.get(&tool.server)?.repeating;
+        let twice = self.shared.policy.only_reads(tool) || repeating.is_idempotent(&tool.raw_name);
+        twice.then_some(repeating.retries)
+    }
+
+    /// The argument that holds the idempotency key of this tool, where configuration names one and the
+    /// tool's schema has it.
+    pub(crate) fn idempotency_key<'s>(&'s self, tool: &'s CatalogTool) -> Option<&'s str> {
+        let member = self.shared.servers.get(&tool.server)?;
+        let key = member.repeating.idempotency_key(&tool.raw_name)?;
+        tool.input_schema.get("properties")?.get(key).map(|_| key)
+    }
+
+    /// How long a late answer of a server is worth waiting for.
+    pub(crate) fn patience(&self, server: &ServerName) -> Duration {
+        let member = self.shared.servers.get(server);
+        member.map_or(Duration::ZERO, |member| member.late)
+    }
+
     /// How long questions to a person have been open in all; whoever keeps a clock takes it off.
     pub fn waited_for_person(&self) -> Duration {
         self.shared.person.waited()
@@ -373,6 +400,7 @@ impl Host {
             .filter(|other| other.annotations.read_only == Some(true))
             .collect();
         Checks {
+            sent: None,
             trusted: names(trusted),
             claimed: names(claimed),
         }

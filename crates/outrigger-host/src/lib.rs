@@ -33,5 +33,7 @@ pub use digest::Digest;
 pub use host::{Builtin, Failure, FailureKind, Host, Parts, Ready, ServerState, ServerStatus};
 pub use kept_file::KeptFileError;
 pub use name::ToolName;
-pub use pipeline::{CallContext, CallReport, Permit, ProposedCall};
+pub use pipeline::{
+    CallContext, CallReport, KeptCall, LateNote, Permit, ProposedCall, Repeat, RepeatKey, Retold,
+};
 pub use schema::{Schema, UnusableSchema, Violation};

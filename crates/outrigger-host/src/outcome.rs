@@ -5,6 +5,7 @@ use std::time::Duration;
 use outrigger_connect::ServerName;
 use outrigger_journal::OutcomeKind;
 
+use crate::pipeline::Repeat;
 use crate::result::ToolResult;
 use crate::schema::Violation;
 
@@ -67,6 +68,9 @@ pub enum Rejection {
         /// The rule.
         rule: String,
     },
+    /// It was made before, nobody knows what came of it, and there was nobody to say that it may be
+    /// made again.
+    Repeats(Repeat),
     /// The tool's definition is no longer the one that was shown.
     Changed,
     /// The tool's definition is no longer the one that was approved, and a person has to look first.
@@ -91,6 +95,8 @@ pub enum UnknownReason {
     Unfinished(String),
     /// The caller gave up.
     Cancelled,
+    /// What an earlier run wrote down.
+    Earlier(String),
 }
 
 /// How a server broke its own contract.
@@ -134,6 +140,7 @@ impl Rejection {
                 | Self::Hook { .. }
                 | Self::Declined { .. }
                 | Self::NobodyToAsk { .. }
+                | Self::Repeats(_)
                 | Self::HeldBack
         )
     }

@@ -8,26 +8,34 @@ mod finish;
 mod hooked;
 mod late;
 mod prepare;
+mod retell;
+mod unknown;
 
 use std::borrow::Cow;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+use jiff::Timestamp;
 use outrigger_connect::{Progress, ServerName};
-use outrigger_journal::{Event, OutcomeKind, Run};
+use outrigger_journal::{CallRef, Event, OutcomeKind, Run};
 use serde_json::value::RawValue;
 use tokio_util::sync::CancellationToken;
 
 pub use authorize::Permit;
 pub(crate) use authorize::Sessions;
+pub use late::LateNote;
+pub use retell::{KeptCall, Retold};
+pub(crate) use unknown::Unknowns;
+pub use unknown::{Repeat, RepeatKey};
 
 use self::late::LateAnswers;
+use self::unknown::Open;
 use crate::catalog::CatalogTool;
 use crate::host::Host;
 use crate::outcome::{CallOutcome, Rejection};
 use crate::policy::Principal;
 use crate::toolset::Toolset;
-use crate::words::{self, Words};
+use crate::words::{self, Checks, Words};
 
 /// A call as somebody asked for it. Nothing has been checked.
 #[derive(Debug, Clone)]
@@ -78,12 +86,12 @@ impl Host {
         proposed: ProposedCall,
         context: CallContext,
     ) -> CallReport {
-        let mut line = LedgerLine::open(self.run(), self.next_call(), &proposed);
+        let mut line = LedgerLine::open(self, &proposed);
         let outcome = self.stages(toolset, &proposed, context, &mut line).await;
         let mut words = words::for_model(
             &outcome,
             line.server.as_ref().map(ServerName::as_str),
-            &self.checks(toolset, &proposed.tool),
+            &line.checks,
         );
         let restarted = line
             .server
@@ -104,7 +112,17 @@ impl Host {
             remarks,
             framed: matches!(outcome, CallOutcome::Completed(_)),
         };
-        self.after_call(&proposed, &outcome, &line, shown).await;
+        if let Some(tool) = &line.tool {
+            let about = hooked::About {
+                call: Some(line.call),
+                turn: proposed.turn,
+                tool,
+                arguments: line.arguments.as_deref().unwrap_or(RawValue::NULL),
+                outcome: outcome.kind(),
+                is_error: outcome.is_error(),
+            };
+            self.after_call(&about, shown).await;
+        }
         CallReport {
             call: line.call,
             outcome,
@@ -136,7 +154,7 @@ impl Host {
         if context.cancel.is_cancelled() {
             return CallOutcome::Rejected(Rejection::Cancelled);
         }
-        let prepared = match prepare::prepare(toolset, proposed) {
+        let prepared = match self.prepare(toolset, proposed) {
             Ok(prepared) => prepared,
             Err(rejection) => return CallOutcome::Rejected(rejection),
         };
@@ -154,6 +172,11 @@ impl Host {
             Ok(permit) => permit,
             Err(rejection) => return CallOutcome::Rejected(rejection),
         };
+        line.checks = self.checks(toolset, &proposed.tool);
+        line.checks.sent = line.arguments.as_ref().map(|raw| raw.get().to_owned());
+        if !self.policy().only_reads(permit.tool()) {
+            line.checkable();
+        }
         let outcome = self.dispatch(permit, context, line).await;
         if let (Some(server), true) = (&line.server, shows_a_server(&outcome)) {
             self.came_from(server.as_str());
@@ -178,11 +201,18 @@ pub(crate) struct LedgerLine {
     sent: Option<Instant>,
     answered: Option<Box<RawValue>>,
     late: Arc<LateAnswers>,
+    /// What helps when nobody knows what came of it.
+    checks: Checks,
+    unknowns: Arc<Unknowns>,
+    proposed_at: Timestamp,
     closed: bool,
 }
 
 impl LedgerLine {
-    fn open(run: &Run, call: u32, proposed: &ProposedCall) -> Self {
+    fn open(host: &Host, proposed: &ProposedCall) -> Self {
+        let (run, call) = (host.run(), host.next_call());
+        let unknowns = Arc::clone(host.unknowns());
+        let late = LateAnswers::new(run.clone(), Arc::clone(&unknowns), call, proposed.turn);
         run.record(Event::CallProposed {
             call,
             turn: proposed.turn,
@@ -197,7 +227,10 @@ impl LedgerLine {
             arguments: None,
             sent: None,
             answered: None,
-            late: Arc::default(),
+            late: Arc::new(late),
+            checks: Checks::default(),
+            unknowns,
+            proposed_at: Timestamp::now(),
             closed: false,
         }
     }
@@ -213,6 +246,20 @@ impl LedgerLine {
             arguments: prepared.arguments.raw.clone(),
             repairs: prepared.arguments.repairs.clone(),
         });
+    }
+
+    /// Writes down how one could look what came of the call, for whoever finds that nobody knows.
+    fn checkable(&mut self) {
+        let tools = match &self.checks.trusted[..] {
+            [] => self.checks.claimed.clone(),
+            trusted => trusted.to_vec(),
+        };
+        if !tools.is_empty() {
+            self.run.record(Event::CallCheckable {
+                call: self.call,
+                tools,
+            });
+        }
     }
 
     fn close(&mut self, outcome: &CallOutcome, words: &[Words], summary: &str) -> Duration {
@@ -237,6 +284,9 @@ impl LedgerLine {
     ) -> Duration {
         let took = self.sent.map_or(Duration::ZERO, |sent| sent.elapsed());
         self.closed = true;
+        if outcome == OutcomeKind::Unknown {
+            self.remember(&summary);
+        }
         self.run.record(Event::CallEnded {
             call: self.call,
             outcome,
@@ -246,8 +296,25 @@ impl LedgerLine {
             tokens,
             took_ms: u64::try_from(took.as_millis()).unwrap_or(u64::MAX),
         });
-        self.late.ended(&self.run);
+        self.late.ended(outcome);
         took
+    }
+
+    /// So that a call which repeats it is recognised.
+    fn remember(&self, why: &str) {
+        let (Some(tool), Some(arguments)) = (&self.tool, &self.arguments) else {
+            return;
+        };
+        self.unknowns.add(Open {
+            of: CallRef {
+                run: self.run.id().clone(),
+                call: self.call,
+            },
+            at: self.proposed_at,
+            tool: tool.name.to_string(),
+            arguments: arguments.get().to_owned(),
+            why: why.to_owned(),
+        });
     }
 }
 

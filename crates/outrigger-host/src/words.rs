@@ -7,8 +7,11 @@
 use std::borrow::Cow;
 use std::fmt::Write as _;
 
+use outrigger_journal::CallRef;
+
 use crate::hidden;
 use crate::outcome::{CallOutcome, Rejection, UnknownReason};
+use crate::pipeline::Repeat;
 use crate::result::{Block, ToolResult};
 use crate::text::{head_and_tail, shorten};
 
@@ -20,6 +23,9 @@ const RESULT_BYTES: usize = 128 << 10;
 const QUOTED_BYTES: usize = 500;
 /// Bytes of a server's name.
 const NAME_BYTES: usize = 40;
+
+/// Stands before what the host says beside the conversation: roles of providers have no place for it.
+const HOST_NOTE: &str = "[a note of this host, not of the user]";
 
 /// A piece of what the model reads.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -35,9 +41,11 @@ pub enum Words {
     },
 }
 
-/// Tools of the same server that only read, for checking on an unknown outcome.
+/// What helps when an outcome is unknown: what was sent, and tools of the same server that only read.
 #[derive(Debug, Clone, Default)]
 pub struct Checks {
+    /// The arguments that were sent; `None` when nothing was.
+    pub sent: Option<String>,
     /// Local policy says that they only read.
     pub trusted: Vec<String>,
     /// Their server says so.
@@ -113,6 +121,31 @@ pub fn restarted(server: &str) -> Words {
     ))
 }
 
+/// The remark before what became of a call whose outcome was unknown. `here`: it was made in this run.
+pub fn known_now(of: &CallRef, here: bool, tool: &str) -> Words {
+    Words::Text(format!(
+        "{HOST_NOTE} The outcome of {} to `{}` was unknown. It has answered after all:",
+        call_named(of, here),
+        hidden::visible(tool, |_| false)
+    ))
+}
+
+/// The same where a person found it out.
+pub fn found(of: &CallRef, tool: &str, happened: bool, note: Option<&str>) -> Words {
+    let what = if happened {
+        "it took effect"
+    } else {
+        "it did not take effect"
+    };
+    let note = note.map(|note| format!(" They say: {}", hidden::escape(note)));
+    Words::Text(format!(
+        "{HOST_NOTE} The outcome of {} to `{}` was unknown. A person has looked: {what}.{}",
+        call_named(of, false),
+        hidden::visible(tool, |_| false),
+        note.unwrap_or_default()
+    ))
+}
+
 /// One line about an outcome, for a person.
 pub fn for_person(outcome: &CallOutcome) -> String {
     match outcome {
@@ -130,6 +163,10 @@ pub fn for_person(outcome: &CallOutcome) -> String {
         CallOutcome::Rejected(Rejection::NobodyToAsk { rule }) => {
             format!("refused: {rule} asks, and nobody is there to answer")
         }
+        CallOutcome::Rejected(Rejection::Repeats(repeat)) => format!(
+            "refused: the outcome of the same call ({}) is unknown, and nobody is there to say that it may be made again",
+            earlier(repeat)
+        ),
         CallOutcome::Rejected(rejection) => of_rejection(rejection),
         CallOutcome::NotSent(reason) => format!("not sent: {reason}"),
         CallOutcome::Unknown(reason) => format!("outcome unknown: {reason}"),
@@ -171,6 +208,14 @@ fn of_rejection(rejection: &Rejection) -> String {
         Rejection::NobodyToAsk { .. } => {
             text.push_str("it needs approval, and nobody is there to give it. This is not a decision of the user.");
         }
+        Rejection::Repeats(repeat) => {
+            let _ = write!(
+                text,
+                "the same call was sent before ({}), and its outcome is unknown. Making it again needs approval, and \
+                 nobody is there to give it. Look what came of it, or tell the user what is not known.",
+                earlier(repeat)
+            );
+        }
         Rejection::Changed => text.push_str(
             "the server has changed this tool's definition since it was shown. The new definition comes with the next turn.",
         ),
@@ -183,6 +228,19 @@ fn of_rejection(rejection: &Rejection) -> String {
         }
     }
     text
+}
+
+fn earlier(repeat: &Repeat) -> String {
+    call_named(&repeat.of, repeat.here)
+}
+
+/// A call, named for somebody who may not know its run.
+fn call_named(of: &CallRef, here: bool) -> String {
+    if here {
+        format!("call {}", of.call)
+    } else {
+        format!("call {} of the run {}", of.call, of.run)
+    }
 }
 
 fn push_reason(text: &mut String, reason: Option<&str>) {
@@ -199,6 +257,10 @@ fn of_unknown(reason: &UnknownReason, server: &str, checks: &Checks) -> String {
         "Outcome unknown: the call was sent to the server `{server}`, but {reason}. It may or may not have taken effect. \
          Do not simply repeat it."
     );
+    if let Some(sent) = checks.sent.as_deref().filter(|sent| *sent != "{}") {
+        let _ = write!(text, " Sent was: {}", quoted(sent));
+        text.push('.');
+    }
     let list = |names: &[String]| {
         names
             .iter()
@@ -239,6 +301,7 @@ impl std::fmt::Display for UnknownReason {
             }
             Self::Unfinished(why) => write!(f, "it was not finished ({})", quoted(why)),
             Self::Cancelled => f.write_str("it was cancelled before the answer came"),
+            Self::Earlier(why) => f.write_str(&quoted(why)),
         }
     }
 }

@@ -20,7 +20,7 @@ use life::Life;
 
 use super::Builtin;
 use crate::catalog::{Catalog, Standing, ToolFilter};
-use crate::config::{Config, EntryState, Layer, ServerDefaults, ServerSettings};
+use crate::config::{Config, EntryState, Layer, Repeating, ServerDefaults, ServerSettings};
 use crate::pins::{Pins, ServerIdentity};
 use crate::questions::{Answers, Clerk};
 
@@ -129,6 +129,7 @@ enum Start {
         /// `None` for one of ours: it is what it is with this program.
         identity: Option<ServerIdentity>,
         answers: Answers,
+        repeating: Repeating,
     },
     SetAside(Failure),
     Disabled,
@@ -185,6 +186,7 @@ impl Plan {
             filter: ToolFilter::default(),
             identity: None,
             answers: Answers::default(),
+            repeating: Repeating::default(),
         };
         Self {
             name: builtin.name.clone(),
@@ -217,6 +219,11 @@ impl Plan {
                     of_project: matches!(layer, Layer::Project | Layer::TrustedProject),
                 }),
                 answers: settings.answers,
+                repeating: if layer.may_loosen() {
+                    settings.repeating.clone()
+                } else {
+                    Repeating::default()
+                },
             },
             Err(error) => Start::SetAside(Failure::config(error.to_string(), Vec::new())),
         }
@@ -230,6 +237,10 @@ pub(super) struct Member {
     pub(super) restarted: Arc<AtomicBool>,
     /// As pins know it; `None` for one of ours, and for one that is not started.
     pub(super) identity: Option<ServerIdentity>,
+    /// Which of its calls may be made once more.
+    pub(super) repeating: Repeating,
+    /// How long a late answer is worth waiting for.
+    pub(super) late: Duration,
 }
 
 /// Begins one server's life.
@@ -237,9 +248,14 @@ pub(super) fn spawn(plan: Plan, launch: &Launch, tasks: &TaskTracker) -> (Server
     let (state, watched) = watch::channel(ServerState::Starting);
     let restarted = Arc::new(AtomicBool::new(false));
     let name = plan.name.clone();
-    let identity = match &plan.start {
-        Start::Connect { identity, .. } => identity.clone(),
-        Start::SetAside(_) | Start::Disabled => None,
+    let (identity, repeating, late) = match &plan.start {
+        Start::Connect {
+            identity,
+            repeating,
+            spec,
+            ..
+        } => (identity.clone(), repeating.clone(), spec.deadlines.late),
+        Start::SetAside(_) | Start::Disabled => (None, Repeating::default(), Duration::ZERO),
     };
     match plan.start {
         Start::Disabled => drop(state.send_replace(ServerState::Disabled)),
@@ -250,6 +266,7 @@ pub(super) fn spawn(plan: Plan, launch: &Launch, tasks: &TaskTracker) -> (Server
             filter,
             identity,
             answers,
+            repeating,
         } => {
             let mut launch = launch.clone();
             let handlers = launch.clerk.handlers(answers);
@@ -259,6 +276,7 @@ pub(super) fn spawn(plan: Plan, launch: &Launch, tasks: &TaskTracker) -> (Server
                 standing,
                 filter,
                 identity,
+                repeating,
                 launch,
                 state,
                 restarted: Arc::clone(&restarted),
@@ -271,6 +289,8 @@ pub(super) fn spawn(plan: Plan, launch: &Launch, tasks: &TaskTracker) -> (Server
         state,
         restarted,
         identity,
+        repeating,
+        late,
     };
     (name, member)
 }

@@ -7,6 +7,7 @@ use outrigger_journal::{DecidedBy, Event};
 use tokio::sync::Mutex;
 
 use super::prepare::Prepared;
+use super::unknown::Repeat;
 use super::{CallContext, LedgerLine};
 use crate::approve::{Answer, Question};
 use crate::arguments::Arguments;
@@ -16,7 +17,7 @@ use crate::digest::Digest;
 use crate::host::Host;
 use crate::name::ToolName;
 use crate::outcome::Rejection;
-use crate::policy::{Call, Subject};
+use crate::policy::{Call, Subject, Verdict};
 
 /// Leave to make one call. It cannot be made elsewhere, copied, or used twice.
 ///
@@ -69,6 +70,7 @@ impl Host {
             tool,
             arguments,
             say,
+            repeats,
         } = prepared;
         let verdict = self.policy().decide(&Call {
             subject: Subject::from(&*tool),
@@ -77,6 +79,7 @@ impl Host {
             origins: &self.origins(),
         });
         let (verdict, by) = say.with(verdict);
+        let verdict = with_repeat(verdict, repeats.as_ref());
         let decided = |allowed, by, reason: Option<String>| {
             line.run.record(Event::CallDecided {
                 call: line.call,
@@ -100,8 +103,9 @@ impl Host {
             }
             Decision::Ask => {}
         }
-        // A hook that asks is not answered by a yes that was given before.
-        let anew = by == DecidedBy::Hook;
+        // A hook that asks is not answered by a yes that was given before; nor is this question, which
+        // is about one call.
+        let anew = by == DecidedBy::Hook || repeats.is_some();
         let key = (!anew).then(|| (tool.name.clone(), tool.digest, verdict.rule.clone()));
         let server = self.identity(&tool.server);
         let question = Question {
@@ -110,12 +114,13 @@ impl Host {
             arguments: arguments.raw.get(),
             rule: &verdict.rule,
             anew,
+            repeats: repeats.as_ref(),
         };
         let answer = tokio::select! {
             () = context.cancel.cancelled() => return Err(Rejection::Cancelled),
             answer = self.ask(question, key) => answer,
         };
-        let (by, reason, answered) = heard(answer, &verdict.rule);
+        let (by, reason, answered) = heard(answer, &verdict.rule, repeats);
         decided(answered.is_ok(), by, reason);
         answered.map(|()| Permit { tool, arguments })
     }
@@ -135,8 +140,30 @@ impl Host {
     }
 }
 
+/// A call that was made before, and of which nobody knows what came, is made again only by somebody
+/// who says so.
+fn with_repeat(verdict: Verdict, repeats: Option<&Repeat>) -> Verdict {
+    let Some(repeat) = repeats.filter(|_| verdict.decision != Decision::Deny) else {
+        return verdict;
+    };
+    let of = if repeat.here {
+        format!("call {}", repeat.of.call)
+    } else {
+        format!("call {} of {}", repeat.of.call, repeat.of.run)
+    };
+    Verdict {
+        decision: Decision::Ask,
+        rule: format!("the outcome of the same call is unknown: {of}"),
+        reason: None,
+    }
+}
+
 /// What an answer comes to: who is to be named for it, with what words, and whether the call may run.
-fn heard(answer: Answer, rule: &str) -> (DecidedBy, Option<String>, Result<(), Rejection>) {
+fn heard(
+    answer: Answer,
+    rule: &str,
+    repeats: Option<Repeat>,
+) -> (DecidedBy, Option<String>, Result<(), Rejection>) {
     match answer {
         Answer::Once | Answer::Session => (DecidedBy::Person, None, Ok(())),
         Answer::Granted { grant } => (DecidedBy::Grant, Some(grant), Ok(())),
@@ -148,11 +175,8 @@ fn heard(answer: Answer, rule: &str) -> (DecidedBy, Option<String>, Result<(), R
         }
         Answer::Nobody => {
             let rule = rule.to_owned();
-            (
-                DecidedBy::Nobody,
-                None,
-                Err(Rejection::NobodyToAsk { rule }),
-            )
+            let refused = repeats.map_or(Rejection::NobodyToAsk { rule }, Rejection::Repeats);
+            (DecidedBy::Nobody, None, Err(refused))
         }
     }
 }

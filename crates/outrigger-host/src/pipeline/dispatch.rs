@@ -1,9 +1,11 @@
 //! Third stage: the one place that sends a `tools/call`. The intent is on disk before the first
-//! byte leaves; the call is sent once, and how it ended is told by what is known.
+//! byte leaves; the call is sent once, and how it ended is told by what is known. Only a call that
+//! local configuration says may be made twice is sent again, a limited number of times, when its
+//! answer does not come.
 
 use std::borrow::Cow;
 use std::sync::Arc;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use outrigger_connect::{CallError, CallOptions, Connection};
 use outrigger_journal::Event;
@@ -12,9 +14,18 @@ use tokio_util::sync::CancellationToken;
 
 use super::authorize::Permit;
 use super::{CallContext, LedgerLine, finish};
+use crate::arguments::Arguments;
 use crate::catalog::CatalogTool;
-use crate::host::Host;
+use crate::host::{Host, ServerState};
 use crate::outcome::{CallOutcome, Rejection};
+
+/// The pause before a call is made once more; each further one is twice as long.
+const PAUSE: Duration = Duration::from_millis(500);
+/// How long a server that ended is waited for, to make a call once more.
+const BACK: Duration = Duration::from_secs(30);
+
+/// What came of one attempt.
+type Answer = Result<Box<RawValue>, CallError>;
 
 impl Host {
     /// The connection of a tool that still is what was shown, after what its server has announced.
@@ -57,16 +68,29 @@ impl Host {
             });
         }
         line.sent = Some(Instant::now());
-        let (run, call, late) = (line.run.clone(), line.call, Arc::clone(&line.late));
-        let options = CallOptions {
-            cancel: context.cancel,
-            deadline: context.deadline,
-            on_progress: context.on_progress,
-            on_late: Some(Box::new(move |answer| late.came(&run, call, answer))),
-        };
-        let answer = connection
-            .call_tool(&tool.raw_name, &arguments.raw, options)
+        let mut answer = self
+            .attempt(&connection, (&tool, &arguments), &context, line)
             .await;
+        for attempt in 1..=self.retries(&tool).unwrap_or(0) {
+            let Some(reason) = lost(&answer) else { break };
+            let pause = PAUSE * 2_u32.pow(attempt - 1);
+            let Some(connection) = self.again(&tool, pause, &context.cancel).await else {
+                break;
+            };
+            line.run.record(Event::CallRetried {
+                call: line.call,
+                attempt,
+                wait_ms: u64::try_from(pause.as_millis()).unwrap_or(u64::MAX),
+                reason,
+            });
+            let next = self
+                .attempt(&connection, (&tool, &arguments), &context, line)
+                .await;
+            // What an attempt that was sent may have done stays unknown when the next one is not sent.
+            if !matches!(next, Err(CallError::NotSent(_))) {
+                answer = next;
+            }
+        }
         if let Err(CallError::NotSent(_)) = answer {
             line.sent = None;
         }
@@ -77,5 +101,68 @@ impl Host {
         let (outcome, answered) = finish::finish(&tool, answer.map(clean));
         line.answered = answered;
         outcome
+    }
+
+    /// Sends the call once.
+    async fn attempt(
+        &self,
+        connection: &Connection,
+        (tool, arguments): (&Arc<CatalogTool>, &Arguments),
+        context: &CallContext,
+        line: &LedgerLine,
+    ) -> Answer {
+        let late = Arc::clone(&line.late);
+        let awaited = self.unknowns().awaiting(self.patience(&tool.server));
+        let (of, sent) = (Arc::clone(tool), arguments.raw.clone());
+        let options = CallOptions {
+            cancel: context.cancel.clone(),
+            deadline: context.deadline,
+            on_progress: context.on_progress.clone(),
+            on_late: Some(Box::new(move |answer| {
+                late.came(&of, &sent, answer);
+                drop(awaited);
+            })),
+        };
+        connection
+            .call_tool(&tool.raw_name, &arguments.raw, options)
+            .await
+    }
+
+    /// The connection for another attempt, after a pause; `None` when there is to be none.
+    async fn again(
+        &self,
+        tool: &CatalogTool,
+        pause: Duration,
+        cancel: &CancellationToken,
+    ) -> Option<Connection> {
+        let mut state = self.watch(&tool.server)?;
+        let ready = async {
+            tokio::time::sleep(pause).await;
+            let back = state.wait_for(|state| {
+                !state.is_starting() && !matches!(state, ServerState::Backoff(_))
+            });
+            tokio::time::timeout(BACK, back).await.is_ok()
+        };
+        let ready = tokio::select! {
+            () = cancel.cancelled() => return None,
+            ready = ready => ready,
+        };
+        if ready {
+            self.current(tool, cancel).await.ok()
+        } else {
+            None
+        }
+    }
+}
+
+/// Why an attempt that was sent has no answer; `None` when it has one, or nobody wants it any more.
+fn lost(answer: &Answer) -> Option<String> {
+    match answer {
+        Err(
+            error @ (CallError::Deadline { .. }
+            | CallError::Closed(_)
+            | CallError::Http { refused: false, .. }),
+        ) => Some(error.to_string()),
+        _ => None,
     }
 }

@@ -132,6 +132,12 @@ impl Reading<'_> {
                     self.origins.add_server(&prepared.server);
                 }
             }
+            // Of the runs that this one goes on with.
+            Event::MessageAdded { origins, .. } => {
+                for server in origins {
+                    self.origins.add_server(server);
+                }
+            }
             _ => {}
         }
     }

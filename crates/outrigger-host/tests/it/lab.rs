@@ -9,7 +9,7 @@ use std::time::Duration;
 use async_trait::async_trait;
 use futures::future::BoxFuture;
 use outrigger_connect::{Connector, InProcessSpec, ServePipe, ServerName, TransportSpec};
-use outrigger_host::approve::{Answer, Approver, Question};
+use outrigger_host::approve::{Answer, Approver, Question, Repeat};
 use outrigger_host::config::EntryState;
 use outrigger_host::hooks::{HookRunner, Hooks};
 use outrigger_host::pins::Pins;
@@ -38,6 +38,8 @@ pub(crate) struct Person {
     answers: Mutex<VecDeque<Answer>>,
     /// The questions, as `tool arguments`.
     pub(crate) asked: Mutex<Vec<String>>,
+    /// What each question said about an earlier call.
+    pub(crate) repeats: Mutex<Vec<Option<Repeat>>>,
     /// One permit for each question that may be answered.
     pub(crate) gate: Semaphore,
     open: AtomicUsize,
@@ -181,6 +183,7 @@ impl Person {
         Self {
             answers: Mutex::new(answers.into_iter().collect()),
             asked: Mutex::default(),
+            repeats: Mutex::default(),
             gate: Semaphore::new(gate),
             open: AtomicUsize::new(0),
             most_open: AtomicUsize::new(0),
@@ -195,6 +198,7 @@ impl Approver for Person {
             .lock()
             .unwrap()
             .push(format!("{} {}", question.tool.raw_name, question.arguments));
+        self.repeats.lock().unwrap().push(question.repeats.cloned());
         self.most_open.fetch_max(
             self.open.fetch_add(1, Ordering::SeqCst) + 1,
             Ordering::SeqCst,

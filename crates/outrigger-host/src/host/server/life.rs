@@ -13,6 +13,7 @@ use tokio::sync::watch;
 
 use super::{Failure, Launch, Ready, ServerState, fail};
 use crate::catalog::{CatalogTool, Instructions, ServerCatalog, SetAside, Standing, ToolFilter};
+use crate::config::Repeating;
 use crate::pins::ServerIdentity;
 
 /// Announcements of changed tools within this time are one.
@@ -36,6 +37,7 @@ pub(super) struct Life {
     pub(super) standing: Standing,
     pub(super) filter: ToolFilter,
     pub(super) identity: Option<ServerIdentity>,
+    pub(super) repeating: Repeating,
     pub(super) launch: Launch,
     pub(super) state: watch::Sender<ServerState>,
     pub(super) restarted: Arc<AtomicBool>,
@@ -307,12 +309,34 @@ impl Life {
             tokens: catalog.tokens(),
             took_ms: u64::try_from(took.as_millis()).unwrap_or(u64::MAX),
         });
+        if !again {
+            self.tell_of_keys(catalog);
+        }
         // Told before anybody can go on because of it.
         self.publish(Some(Arc::clone(catalog)));
         self.state.send_replace(ServerState::Ready(Arc::new(Ready {
             connection: connection.clone(),
             took,
         })));
+    }
+
+    /// Tells of idempotency keys that configuration names and tools do not take.
+    fn tell_of_keys(&self, catalog: &ServerCatalog) {
+        for tool in &catalog.tools {
+            let Some(key) = self.repeating.idempotency_key(&tool.raw_name) else {
+                continue;
+            };
+            let properties = tool.input_schema.get("properties");
+            if properties.is_none_or(|properties| properties.get(key).is_none()) {
+                self.launch.run.record(Event::ServerWarned {
+                    server: self.spec.name.to_string(),
+                    warning: format!(
+                        "its tool `{}` takes no argument `{key}`, which `idempotency_key` names: it is called without a key",
+                        tool.raw_name
+                    ),
+                });
+            }
+        }
     }
 
     /// Keeps the catalog in step until the server is not ready any more.
