@@ -7,6 +7,8 @@
 mod calls;
 mod prompt;
 mod repeats;
+mod resume;
+mod said;
 mod turn;
 
 use std::sync::Arc;
@@ -19,6 +21,7 @@ use outrigger_model::{Message, Model, ModelError, ToolDeclaration, Usage};
 use tokio_util::sync::CancellationToken;
 
 use self::repeats::{Repeats, STUCK_TURNS};
+pub use self::resume::{Earlier, NoConversation, RunRecord};
 
 /// How far one question may go.
 #[derive(Debug, Clone, Copy)]
@@ -110,7 +113,17 @@ impl Agent {
         listener: &dyn Listener,
         cancel: &CancellationToken,
     ) -> Answer {
-        conversation.messages.push(Message::user(question));
+        self.add(conversation, 0, Message::user(question));
+        self.go_on(conversation, listener, cancel).await
+    }
+
+    /// Answers what was said last.
+    async fn go_on(
+        &self,
+        conversation: &mut Conversation,
+        listener: &dyn Listener,
+        cancel: &CancellationToken,
+    ) -> Answer {
         let mut progress = Progress::new(self);
         let ending = loop {
             if let Some(limit) = progress.limit_reached() {

@@ -6,4 +6,7 @@
 mod agent;
 pub mod provider;
 
-pub use agent::{Agent, Answer, CallCounts, Conversation, Ending, Limits, Listener};
+pub use agent::{
+    Agent, Answer, CallCounts, Conversation, Earlier, Ending, Limits, Listener, NoConversation,
+    RunRecord,
+};

@@ -1,5 +1,7 @@
 //! The calls of one turn. Their results go back together, in the order of the calls.
 
+use std::collections::BTreeSet;
+
 use futures::future::join_all;
 use outrigger_host::outcome::{CallOutcome, Rejection};
 use outrigger_host::toolset::Toolset;
@@ -8,7 +10,17 @@ use outrigger_host::{CallContext, CallReport, ProposedCall};
 use outrigger_model::{Part, ToolCall, ToolResultMessage};
 use tokio_util::sync::CancellationToken;
 
+use super::said::part;
 use super::{Agent, CallCounts, Ending, Progress, TurnEnd};
+
+/// What became of the calls of a turn.
+pub(super) struct Made {
+    /// In the order of the calls.
+    pub(super) results: Vec<ToolResultMessage>,
+    /// Servers whose data is among them.
+    pub(super) origins: BTreeSet<String>,
+    pub(super) end: TurnEnd,
+}
 
 impl Agent {
     pub(super) async fn make_calls(
@@ -17,7 +29,7 @@ impl Agent {
         calls: &[ToolCall],
         progress: &mut Progress<'_>,
         cancel: &CancellationToken,
-    ) -> (Vec<ToolResultMessage>, TurnEnd) {
+    ) -> Made {
         let room = usize::try_from(self.limits.calls.saturating_sub(progress.calls.proposed))
             .unwrap_or(usize::MAX);
         let (within, beyond) = calls.split_at(room.min(calls.len()));
@@ -35,8 +47,10 @@ impl Agent {
             }
         };
         let mut results = Vec::with_capacity(calls.len());
+        let mut origins = BTreeSet::new();
         for (call, report) in within.iter().zip(reports) {
             progress.calls.count(&report.outcome);
+            origins.extend(report.origin.as_ref().map(ToString::to_string));
             results.push(self.result(call, report));
         }
         results.extend(
@@ -51,7 +65,11 @@ impl Agent {
         } else {
             TurnEnd::GoOn
         };
-        (results, end)
+        Made {
+            results,
+            origins,
+            end,
+        }
     }
 
     /// Neighbours that only read run side by side; everything else waits for what was asked before.
@@ -87,23 +105,28 @@ impl Agent {
     }
 
     fn result(&self, call: &ToolCall, report: CallReport) -> ToolResultMessage {
-        let sees_images = self.model.limits().sees_images;
         let is_error = report.outcome.is_error();
-        let content = report.words.into_iter().map(|words| match words {
-            Words::Image { media_type, data } if sees_images => Part::Image { media_type, data },
-            Words::Image { media_type, data } => {
-                let bytes = data.len() / 4 * 3;
-                Part::text(format!(
-                    "[image, {media_type}, about {bytes} bytes; this model does not see images]"
-                ))
-            }
-            Words::Text(text) => Part::text(text),
-        });
+        let content = report.words.into_iter().map(|words| self.fit(words));
         ToolResultMessage {
             call_id: call.id.clone(),
             name: call.name.clone(),
             content: content.collect(),
             is_error,
+        }
+    }
+}
+
+impl Agent {
+    /// A piece of a result as this model can take it.
+    pub(super) fn fit(&self, words: Words) -> Part {
+        match words {
+            Words::Image { media_type, data } if !self.model.limits().sees_images => {
+                let bytes = data.len() / 4 * 3;
+                Part::text(format!(
+                    "[image, {media_type}, about {bytes} bytes; this model does not see images]"
+                ))
+            }
+            words => part(words),
         }
     }
 }
@@ -123,7 +146,9 @@ impl CallCounts {
         self.proposed += 1;
         match outcome {
             CallOutcome::Unknown(_) => self.unknown += 1,
-            CallOutcome::Rejected(Rejection::NobodyToAsk { .. }) => self.nobody_to_ask += 1,
+            CallOutcome::Rejected(Rejection::NobodyToAsk { .. } | Rejection::Repeats(_)) => {
+                self.nobody_to_ask += 1;
+            }
             _ => {}
         }
     }

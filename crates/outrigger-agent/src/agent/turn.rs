@@ -10,6 +10,7 @@ use outrigger_model::{
 };
 use tokio_util::sync::CancellationToken;
 
+use super::said::Said;
 use super::{
     Agent, Conversation, Ending, Listener, Progress, TurnEnd, millis_since, prompt, tokens,
 };
@@ -33,6 +34,7 @@ impl Agent {
             tools: toolset.tools().len() as u64,
             tokens: toolset.tokens(),
         });
+        self.tell_late(conversation, progress.turns).await;
         let request = request(conversation, &toolset, progress);
         let began = Instant::now();
         let finished = tokio::select! {
@@ -54,16 +56,24 @@ impl Agent {
         });
         progress.usage += usage;
         progress.text.clone_from(&turn.text);
-        conversation.messages.push(Message::Assistant(turn.clone()));
+        let said = Message::Assistant(turn.clone());
+        self.add(conversation, progress.turns, said);
         if turn.calls.is_empty() {
             return TurnEnd::Stop(ending(&stop));
         }
-        let (mut results, end) = self
+        let mut made = self
             .make_calls(&toolset, &turn.calls, progress, cancel)
             .await;
-        let stuck = progress.repeats.turn(&turn.calls, &mut results);
-        conversation.messages.push(Message::ToolResults { results });
-        match (end, stuck) {
+        let stuck = progress.repeats.turn(&turn.calls, &mut made.results);
+        let said = Said {
+            message: Message::ToolResults {
+                results: made.results,
+            },
+            origins: made.origins.into_iter().collect(),
+            makes_known: Vec::new(),
+        };
+        self.add(conversation, progress.turns, said);
+        match (made.end, stuck) {
             (TurnEnd::GoOn, Some(tool)) => TurnEnd::Stop(Ending::Limited(Progress::stuck(&tool))),
             (end, _) => end,
         }
