@@ -1,11 +1,15 @@
 //! The flags as typed.
 
+mod runs;
+
 use std::path::PathBuf;
 use std::process::ExitCode;
 
 use clap::{Args, Parser, Subcommand, ValueEnum};
 use clap_complete::Shell;
 use outrigger_host::config::Mode;
+
+pub(crate) use runs::{ResumeArgs, RunsArgs, RunsCommand, SettleArgs};
 
 use crate::error::Exit;
 
@@ -141,8 +145,10 @@ pub(crate) enum Command {
     Doctor(DoctorArgs),
     /// Show what one server is: era, capabilities, what it offers, timings, processes, warnings
     Inspect(InspectArgs),
-    /// Look at what happened in earlier runs
+    /// Look at what happened in earlier runs, and what is not known of it
     Runs(RunsArgs),
+    /// Go on where an earlier `ask` stopped; calls that were made are not made again
+    Resume(ResumeArgs),
     /// Print a completion script for a shell
     Completions(CompletionsArgs),
     /// Write man pages into a folder
@@ -202,6 +208,9 @@ pub(crate) struct CallArgs {
     /// stays a deny [default: `policy.mode` of the configuration]
     #[arg(long, value_name = "MODE")]
     pub(crate) mode: Option<RunMode>,
+    /// Make it although the outcome of the same call, made earlier, is unknown
+    #[arg(long)]
+    pub(crate) repeat: bool,
     /// How long to wait for the answer, in seconds
     #[arg(long, value_name = "SECONDS")]
     pub(crate) timeout: Option<f64>,
@@ -455,33 +464,6 @@ pub(crate) struct InspectArgs {
     /// As JSON
     #[arg(long)]
     pub(crate) json: bool,
-}
-
-#[derive(Debug, Args)]
-pub(crate) struct RunsArgs {
-    #[command(subcommand)]
-    pub(crate) command: Option<RunsCommand>,
-}
-
-#[derive(Debug, Subcommand)]
-pub(crate) enum RunsCommand {
-    /// The latest runs
-    List {
-        /// How many
-        #[arg(long, short = 'n', default_value_t = 20)]
-        limit: u32,
-        /// As JSON
-        #[arg(long)]
-        json: bool,
-    },
-    /// One run: its turns, calls, decisions and outcomes
-    Show {
-        /// Its name, or the beginning or the last part of it
-        run: String,
-        /// The recorded events, a JSON document a line
-        #[arg(long)]
-        json: bool,
-    },
 }
 
 #[derive(Debug, Args)]

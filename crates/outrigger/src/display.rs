@@ -147,6 +147,7 @@ impl Display {
 impl Observer for Display {
     fn observe(&self, recorded: &Recorded) {
         self.on_server(&recorded.event);
+        self.on_late(&recorded.event);
         if self.show != Show::Servers {
             self.on_turn(&recorded.event);
             self.on_call(&recorded.event);
@@ -283,6 +284,26 @@ impl Display {
                 ..
             } => {
                 self.call_ended(*call, label_of(*outcome, *is_error), summary, *took_ms);
+            }
+            _ => {}
+        }
+    }
+
+    /// What came after all, and what is tried again, is told whatever else is not.
+    fn on_late(&self, event: &Event) {
+        match event {
+            Event::CallRetried {
+                call,
+                attempt,
+                reason,
+                ..
+            } => {
+                let line = format!(
+                    "#{call} → again (attempt {}): {}",
+                    attempt + 1,
+                    shown(reason)
+                );
+                self.screen.say(self.screen.talk(Label::Warn, &line));
             }
             Event::LateAnswer { call, summary, .. } => {
                 self.screen

@@ -81,6 +81,7 @@ fn run(cli: Cli, screen: Screen) -> Result<ExitCode, CommandError> {
         Command::Trust(args) => command::trust::run(common, &args, screen),
         Command::Inspect(args) => runtime()?.block_on(command::inspect::run(common, &args, screen)),
         Command::Runs(args) => runtime()?.block_on(command::runs::run(common, args, screen)),
+        Command::Resume(args) => runtime()?.block_on(command::resume::run(common, args, screen)),
     }
 }
 

@@ -92,6 +92,21 @@ impl Screen {
         self.attended
     }
 
+    /// Characters of a line on stdout, where that is a terminal.
+    pub(crate) fn width(self) -> Option<usize> {
+        let (width, _) = terminal_size::terminal_size_of(io::stdout())?;
+        self.out.terminal.then_some(width.0.into())
+    }
+
+    /// Data on a line of ours. On a terminal that is too narrow for it, it is broken between words,
+    /// and goes on `indent` further in.
+    pub(crate) fn line(self, text: &str, indent: usize) -> io::Result<()> {
+        match self.width() {
+            Some(width) => self.data(&format!("{}\n", visible::wrapped(text, width, indent))),
+            None => self.data(&format!("{text}\n")),
+        }
+    }
+
     /// Data, as it is.
     #[expect(clippy::unused_self, reason = "who has no screen cannot print")]
     pub(crate) fn data(self, text: &str) -> io::Result<()> {

@@ -9,6 +9,7 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
+use jiff::{SignedDuration, Timestamp};
 use outrigger_connect::{Connector, FileTokens, OAuth, Root, Secret};
 use outrigger_host::approve::{Approver, NobodyThere};
 use outrigger_host::config::{Config, ProjectStanding};
@@ -18,7 +19,9 @@ use outrigger_host::pins::{PinMode, Pins};
 use outrigger_host::policy::Policy;
 use outrigger_host::questions::{Questions, Respondent, Sampler};
 use outrigger_host::{Host, Parts};
-use outrigger_journal::{Event, Journal, Observer, Redactor, Run, RunOptions, RunStatus, Tokens};
+use outrigger_journal::{
+    Event, Journal, Observer, Redactor, Run, RunId, RunOptions, RunStatus, Tokens, UnknownCall,
+};
 use tokio_util::sync::CancellationToken;
 use url::Url;
 
@@ -38,6 +41,9 @@ pub(crate) const SUPERVISE: &str = "__supervise";
 
 /// How long to wait for servers that are still starting before going on without them.
 pub(crate) const PATIENCE: Duration = Duration::from_secs(20);
+
+/// For how long a call whose outcome is unknown is recognised when another run makes it again.
+const REMEMBERED: SignedDuration = SignedDuration::from_hours(24);
 
 /// How long a token that is being renewed is waited for at the end, so that its successor is kept.
 const RENEWAL: Duration = Duration::from_secs(10);
@@ -220,6 +226,27 @@ impl Session {
             allow: &[],
         })
         .await
+    }
+
+    /// Makes calls known to the host whose outcome is unknown: those of this folder of the last day,
+    /// and those of `chain`, whenever that was.
+    pub(crate) async fn remember_unknown(
+        &self,
+        common: &Common,
+        chain: &[RunId],
+    ) -> Result<(), CommandError> {
+        let Some(journal) = &self.journal else {
+            return Ok(());
+        };
+        let workspace = surroundings::workspace(common)?.display().to_string();
+        let now = Timestamp::now();
+        let recent = |call: &UnknownCall| {
+            call.workspace == workspace && now.duration_since(call.at) < REMEMBERED
+        };
+        let calls = journal.unknown().await?.into_iter();
+        self.host
+            .remember_unknown(calls.filter(|call| recent(call) || chain.contains(&call.run)));
+        Ok(())
     }
 
     /// Waits until no server is starting any more, or `patience` is over. An interrupt closes the

@@ -6,6 +6,7 @@ use std::borrow::Cow;
 use std::fmt::Write as _;
 
 use outrigger_host::hidden::{self, visible};
+use unicode_width::UnicodeWidthStr as _;
 
 /// Line ends in a row, and blanks in a row, that are still shown one by one.
 const LINE_ENDS: usize = 6;
@@ -72,6 +73,28 @@ pub(crate) fn beginning(text: &str, characters: usize) -> String {
     }
     let head: String = text.chars().take(characters.saturating_sub(1)).collect();
     format!("{}…", head.trim_end())
+}
+
+/// `text` in lines of at most `width` characters, broken between words; what goes on stands `indent`
+/// further in than it began. A word that is too long is left as it is.
+pub(crate) fn wrapped(text: &str, width: usize, indent: usize) -> String {
+    let mut out = Vec::new();
+    for line in text.lines() {
+        let begin = line.len() - line.trim_start_matches(' ').len();
+        let (mut current, mut used) = (line[..begin].to_owned(), begin);
+        for word in line[begin..].split_inclusive(' ') {
+            let length = word.trim_end().width();
+            if used + length > width && !current.trim().is_empty() {
+                out.push(current.trim_end().to_owned());
+                current = " ".repeat(begin + indent);
+                used = begin + indent;
+            }
+            current.push_str(word);
+            used += word.width();
+        }
+        out.push(current);
+    }
+    out.join("\n")
 }
 
 /// `3 tools`, `1 tool`.
@@ -155,6 +178,19 @@ fn blank_in_json(text: &str) -> Option<Blank> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn long_lines_are_broken_between_words() {
+        let text =
+            "  call 1: unknown in 2.1 s, ~66 tokens: no answer came\n    and the model said no";
+        assert_eq!(
+            wrapped(text, 30, 4),
+            "  call 1: unknown in 2.1 s,\n      ~66 tokens: no answer\n      came\n    and the model said no"
+        );
+        let word = "x".repeat(50);
+        assert_eq!(wrapped(&format!("  {word}"), 30, 4), format!("  {word}"));
+        assert_eq!(wrapped(text, 200, 4), text);
+    }
 
     #[test]
     fn hidden_characters_are_told() {

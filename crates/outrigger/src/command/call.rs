@@ -15,7 +15,7 @@ use serde_json::{Map, Value, json};
 use tokio_util::sync::CancellationToken;
 
 use crate::cli::{CallArgs, Common};
-use crate::display::{Display, Show};
+use crate::display::{Display, Show, seconds};
 use crate::error::{CommandError, Exit};
 use crate::screen::Screen;
 use crate::session::{self, Asked, Opening, Record, Session};
@@ -50,7 +50,13 @@ async fn call(
         allow: &args.allow,
     })
     .await?;
-    let made = Box::pin(make(&session, &args, cancel)).await;
+    if !args.repeat {
+        session.remember_unknown(common, &[]).await?;
+    }
+    let mut made = Box::pin(make(&session, &args, cancel)).await;
+    if let Ok(report) = &mut made {
+        what_came_late(report, &session, cancel, screen).await;
+    }
     let (status, reason) = match &made {
         Ok(report) if report.outcome.is_error() => (status_of(&report.outcome), None),
         Ok(_) => (RunStatus::Done, None),
@@ -104,6 +110,40 @@ async fn make(
         turn: None,
     };
     Ok(session.host.call(&toolset, proposed, context).await)
+}
+
+/// Waits a little for the answer to a call that was given up, and takes what came of it. The person is
+/// told at once what is known so far.
+async fn what_came_late(
+    report: &mut CallReport,
+    session: &Session,
+    cancel: &CancellationToken,
+    screen: Screen,
+) {
+    if !matches!(report.outcome, CallOutcome::Unknown(_)) {
+        return;
+    }
+    if !cancel.is_cancelled()
+        && let Some(patience) = session.host.late_patience()
+    {
+        let patience = seconds(u64::try_from(patience.as_millis()).unwrap_or(u64::MAX));
+        screen.say(format_args!(
+            "{}; waiting up to {patience} for it to come late",
+            visible::line(&report.summary)
+        ));
+        tokio::select! {
+            () = cancel.cancelled() => {}
+            () = session.host.await_late() => {}
+        }
+    }
+    // A server may answer while it is being closed, and not after that.
+    session.host.close().await;
+    let notes = session.host.late_notes().await.into_iter();
+    for note in notes.filter(|note| note.of.call == report.call) {
+        report.summary = words::for_person(&note.outcome);
+        report.words = note.words;
+        report.outcome = note.outcome;
+    }
 }
 
 /// The tool by the server's own name for it, or by the model's.
@@ -280,8 +320,14 @@ fn verdict(report: &CallReport, interrupted: bool) -> Result<ExitCode, CommandEr
         CallOutcome::Rejected(Rejection::NobodyToAsk { .. }) => {
             error.hint("allow it with `--allow 'GLOB'`, or run it in a terminal to be asked")
         }
+        CallOutcome::Rejected(Rejection::Repeats(repeat)) => error
+            .hint("look what came of it: `outrigger runs unknown` says how")
+            .hint(format!(
+                "then say so: `outrigger runs settle {} {} --happened` (or `--did-not`); `--repeat` makes it all the same",
+                repeat.of.run, repeat.of.call
+            )),
         CallOutcome::Unknown(_) => {
-            error.hint("it may have taken effect; look before you repeat it")
+            error.hint("it may have taken effect; look before you repeat it: `outrigger runs unknown` says how")
         }
         CallOutcome::Violated(_) => {
             error.hint("it may have taken effect; the journal has the answer as it came")

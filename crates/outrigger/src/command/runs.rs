@@ -1,6 +1,8 @@
 //! `outrigger runs`: what happened earlier.
 
+mod settle;
 mod story;
+pub(super) mod unknown;
 
 use std::process::ExitCode;
 
@@ -24,6 +26,8 @@ pub(crate) async fn run(
     match command {
         RunsCommand::List { limit, json } => list(&journal, limit, json, screen).await?,
         RunsCommand::Show { run, json } => show(&journal, &run, json, screen).await?,
+        RunsCommand::Unknown { json } => unknown::list(&journal, json, screen).await?,
+        RunsCommand::Settle(args) => settle::run(common, &journal, args, screen).await?,
     }
     journal.close().await?;
     Ok(Exit::Done.into())
@@ -46,7 +50,7 @@ async fn list(
         let about = visible::beginning(run.question.as_deref().unwrap_or(""), 48);
         let id = run.id.to_string();
         let line = format!(
-            "{}  {:<11} {:<5} {:>9}{}  {about}",
+            "{}  {:<11} {:<6} {:>9}{}  {about}",
             screen.ink(Label::Name, &id),
             status(run),
             run.command,
@@ -59,10 +63,10 @@ async fn list(
 }
 
 fn status(run: &RunSummary) -> &'static str {
-    match (run.status, run.ended) {
-        (Some(status), _) => status.as_str(),
-        (None, Some(_)) => "stopped",
-        (None, None) => "running",
+    match run.status {
+        Some(status) => status.as_str(),
+        None if run.stopped => "stopped",
+        None => "running",
     }
 }
 
@@ -75,16 +79,21 @@ fn unknown(run: &RunSummary, screen: Screen) -> String {
         .to_string()
 }
 
+/// The run of this name.
+pub(super) async fn find(journal: &Journal, name: &str) -> Result<RunSummary, CommandError> {
+    let found = journal.find(name).await?;
+    found.ok_or_else(|| {
+        CommandError::usage(format!("there is no run `{name}`")).hint("`outrigger runs` lists them")
+    })
+}
+
 async fn show(
     journal: &Journal,
     name: &str,
     json: bool,
     screen: Screen,
 ) -> Result<(), CommandError> {
-    let Some(run) = journal.find(name).await? else {
-        return Err(CommandError::usage(format!("there is no run `{name}`"))
-            .hint("`outrigger runs` lists them"));
-    };
+    let run = find(journal, name).await?;
     let events = journal.events(&run.id).await?;
     if json {
         for event in &events {
@@ -99,10 +108,23 @@ async fn show(
     let calls = journal.calls(&run.id).await?;
     for event in &events {
         if let Some(told) = story::told(&event.event, &calls) {
-            screen.data(&format!("  {told}\n"))?;
+            screen.line(&format!("  {told}"), 4)?;
+        }
+    }
+    for line in &calls {
+        if let Some(found) = &line.settled {
+            let told = settle::told(line.call, found);
+            screen.line(&format!("  {told}"), 4)?;
         }
     }
     Ok(())
+}
+
+/// From beginning to end, waiting for the person included.
+fn took(run: &RunSummary) -> String {
+    let took = run.ended.map(|ended| ended.duration_since(run.started));
+    let millis = took.map(|took| u64::try_from(took.as_millis()).unwrap_or(0));
+    millis.map(crate::display::seconds).unwrap_or_default()
 }
 
 fn head(run: &RunSummary, screen: Screen) -> std::io::Result<()> {
@@ -118,6 +140,7 @@ fn head(run: &RunSummary, screen: Screen) -> std::io::Result<()> {
             "began",
             run.started.strftime("%Y-%m-%d %H:%M:%S UTC").to_string(),
         ),
+        ("took", took(run)),
         ("model", run.model.clone().unwrap_or_default()),
         ("folder", run.workspace.clone()),
         ("question", run.question.clone().unwrap_or_default()),

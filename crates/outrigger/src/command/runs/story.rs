@@ -147,6 +147,12 @@ fn of_call(event: &Event, calls: &[CallLine]) -> Option<String> {
         Event::HookRan {
             call: Some(call), ..
         } => format!("call {call}: {}", of_hook(event)?),
+        Event::CallRetried {
+            call,
+            attempt,
+            reason,
+            ..
+        } => format!("call {call}: attempt {} after: {reason}", attempt + 1),
         Event::CallEnded {
             call,
             outcome,
@@ -176,6 +182,17 @@ fn of_call(event: &Event, calls: &[CallLine]) -> Option<String> {
 fn of_run(event: &Event) -> Option<String> {
     match event {
         Event::HookRan { call: None, .. } => of_hook(event),
+        Event::RunResumed { from } => Some(format!("goes on where {from} stopped")),
+        Event::CallSettled {
+            of,
+            call,
+            happened,
+            note,
+        } => Some(format!(
+            "call {call} of {of}: settled: {}{}",
+            super::settle::word(*happened),
+            because(note.as_deref())
+        )),
         Event::RunEnded { status, reason, .. } => Some(format!(
             "ended: {}{}",
             status.as_str(),
