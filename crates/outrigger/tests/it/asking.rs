@@ -100,6 +100,16 @@ fn a_form_is_filled_in_checked_and_sent_off() {
             "content": { "name": "Ada", "guests": 1, "quiet": true, "view": "yard", "extras": ["cake", "bread"] },
         });
         assert_eq!(log.answer(era), heard, "{era}");
+        let sent = if era == "modern" { 2 } else { 1 };
+        assert_eq!(
+            log.of("tools/call").len(),
+            sent,
+            "{era}: with its question answered"
+        );
+        for step in ["proposed", "decided", "intent", "ended"] {
+            let events = place.events().matches(&format!("\"call_{step}\"")).count();
+            assert_eq!(events, 1, "{era}: one logical call, {step}");
+        }
         let run = place.last_run();
         let asked = run.lines().find(|line| line.contains("asked during"));
         let asked = asked.unwrap_or_else(|| panic!("{run}"));

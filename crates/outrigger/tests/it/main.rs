@@ -10,6 +10,7 @@
     reason = "tests start programs, and may fail"
 )]
 
+mod accidents;
 mod asking;
 mod attacks;
 mod bad_calls;
@@ -17,11 +18,13 @@ mod bad_config;
 mod bad_journal;
 mod bad_models;
 mod bad_servers;
+mod bank;
 mod eras;
 mod gate;
 mod hooks;
 mod inspect;
 mod interrupt;
+mod killed;
 mod layers;
 mod limits;
 mod login;
@@ -35,6 +38,7 @@ mod real;
 mod references;
 mod refusal;
 mod release;
+mod resume;
 mod scripted;
 mod secrets;
 mod servers;
