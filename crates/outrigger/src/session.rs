@@ -229,24 +229,47 @@ impl Session {
     }
 
     /// Makes calls known to the host whose outcome is unknown: those of this folder of the last day,
-    /// and those of `chain`, whenever that was.
-    pub(crate) async fn remember_unknown(
+    /// and those of `chain`, whenever that was. Where that cannot be, the session is closed.
+    pub(crate) async fn knowing_what_is_unknown(
+        self,
+        common: &Common,
+        chain: &[RunId],
+        screen: Screen,
+    ) -> Result<Self, CommandError> {
+        match self.unknown(common, chain).await {
+            Ok(calls) => {
+                self.host.remember_unknown(calls);
+                Ok(self)
+            }
+            Err(error) => {
+                let ended = Event::RunEnded {
+                    status: RunStatus::Failed,
+                    reason: Some(error.to_string()),
+                    answer: None,
+                    usage: Tokens::default(),
+                };
+                self.close(Some(ended), screen).await?;
+                Err(error)
+            }
+        }
+    }
+
+    async fn unknown(
         &self,
         common: &Common,
         chain: &[RunId],
-    ) -> Result<(), CommandError> {
+    ) -> Result<Vec<UnknownCall>, CommandError> {
         let Some(journal) = &self.journal else {
-            return Ok(());
+            return Ok(Vec::new());
         };
         let workspace = surroundings::workspace(common)?.display().to_string();
         let now = Timestamp::now();
         let recent = |call: &UnknownCall| {
             call.workspace == workspace && now.duration_since(call.at) < REMEMBERED
         };
-        let calls = journal.unknown().await?.into_iter();
-        self.host
-            .remember_unknown(calls.filter(|call| recent(call) || chain.contains(&call.run)));
-        Ok(())
+        let mut calls = journal.unknown().await?;
+        calls.retain(|call| recent(call) || chain.contains(&call.run));
+        Ok(calls)
     }
 
     /// Waits until no server is starting any more, or `patience` is over. An interrupt closes the

@@ -56,9 +56,16 @@ impl Repeating {
     }
 
     fn about<'s>(&'s self, raw_tool: &'s str) -> impl Iterator<Item = &'s ToolRepeating> + Clone {
-        let fits =
-            move |tool: &&ToolRepeating| glob(&tool.glob).is_ok_and(|glob| glob.is_match(raw_tool));
-        self.tools.iter().filter(fits)
+        self.tools
+            .iter()
+            .filter(move |tool| tool.is_about(raw_tool))
+    }
+}
+
+impl ToolRepeating {
+    /// Whether a tool is meant, by its server's own name for it.
+    pub(crate) fn is_about(&self, raw_tool: &str) -> bool {
+        glob(&self.glob).is_ok_and(|glob| glob.is_match(raw_tool))
     }
 }
 

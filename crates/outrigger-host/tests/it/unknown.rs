@@ -309,7 +309,10 @@ async fn a_repetition_that_a_person_allows_carries_the_same_key() {
 
 #[tokio::test]
 async fn a_key_that_no_argument_holds_is_pointed_out() {
-    let lab = Lab::new(plan("tools.wait.idempotency_key = 'request_id'")).await;
+    let lab = Lab::new(plan(
+        "tools.wait.idempotency_key = 'request_id'\ntools.'k*'.idempotency_key = 'n'",
+    ))
+    .await;
     let events = lab.events().await;
     let warned: Vec<_> = events
         .iter()
@@ -321,7 +324,7 @@ async fn a_key_that_no_argument_holds_is_pointed_out() {
     assert_eq!(
         warned,
         [
-            "its tool `wait` takes no argument `request_id`, which `idempotency_key` names: it is called without a key"
+            "none of its tools that are called `wait` takes an argument `request_id`, which `idempotency_key` names for them"
         ]
     );
     call(&lab, "wait", r#"{"n":1}"#).await;

@@ -106,7 +106,9 @@ pub(super) async fn answer(
         allow: &job.allow,
     })
     .await?;
-    session.remember_unknown(common, &job.chain).await?;
+    let session = session
+        .knowing_what_is_unknown(common, &job.chain, screen)
+        .await?;
     wait_for_servers(&session, screen, cancel).await;
     let agent = Agent {
         model,

@@ -50,9 +50,11 @@ async fn call(
         allow: &args.allow,
     })
     .await?;
-    if !args.repeat {
-        session.remember_unknown(common, &[]).await?;
-    }
+    let session = if args.repeat {
+        session
+    } else {
+        session.knowing_what_is_unknown(common, &[], screen).await?
+    };
     let mut made = Box::pin(make(&session, &args, cancel)).await;
     if let Ok(report) = &mut made {
         what_came_late(report, &session, cancel, screen).await;

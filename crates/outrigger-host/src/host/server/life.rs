@@ -320,19 +320,26 @@ impl Life {
         })));
     }
 
-    /// Tells of idempotency keys that configuration names and tools do not take.
+    /// Tells of idempotency keys that configuration names and none of the tools meant takes.
     fn tell_of_keys(&self, catalog: &ServerCatalog) {
-        for tool in &catalog.tools {
-            let Some(key) = self.repeating.idempotency_key(&tool.raw_name) else {
+        let takes = |tool: &CatalogTool, key: &str| {
+            let properties = tool.input_schema.get("properties");
+            properties.is_some_and(|properties| properties.get(key).is_some())
+        };
+        for said in &self.repeating.tools {
+            let Some(key) = &said.idempotency_key else {
                 continue;
             };
-            let properties = tool.input_schema.get("properties");
-            if properties.is_none_or(|properties| properties.get(key).is_none()) {
+            let mut meant = catalog
+                .tools
+                .iter()
+                .filter(|tool| said.is_about(&tool.raw_name));
+            if !meant.any(|tool| takes(tool, key)) {
                 self.launch.run.record(Event::ServerWarned {
                     server: self.spec.name.to_string(),
                     warning: format!(
-                        "its tool `{}` takes no argument `{key}`, which `idempotency_key` names: it is called without a key",
-                        tool.raw_name
+                        "none of its tools that are called `{}` takes an argument `{key}`, which `idempotency_key` names for them",
+                        said.glob
                     ),
                 });
             }
