@@ -21,7 +21,7 @@ use outrigger_model::{Message, Model, ModelError, ToolDeclaration, Usage};
 use tokio_util::sync::CancellationToken;
 
 use self::repeats::{Repeats, STUCK_TURNS};
-pub use self::resume::{Earlier, NoConversation, RunRecord};
+pub use self::resume::{Earlier, NoConversation, RESUME, RunRecord};
 
 /// How far one question may go.
 #[derive(Debug, Clone, Copy)]

@@ -8,5 +8,5 @@ pub mod provider;
 
 pub use agent::{
     Agent, Answer, CallCounts, Conversation, Earlier, Ending, Limits, Listener, NoConversation,
-    RunRecord,
+    RESUME, RunRecord,
 };

@@ -52,6 +52,8 @@ const RENEWAL: Duration = Duration::from_secs(10);
 pub(crate) enum Record {
     /// The journal, as a run that begins with this event.
     Journal(Event),
+    /// The same, of a run that goes on where another stopped.
+    Resumed(Event, RunId),
     /// Nothing: the command only looks.
     Nothing,
 }
@@ -60,7 +62,9 @@ impl Record {
     /// The journal, where something is recorded.
     fn journal(&self, common: &Common) -> Result<Option<Journal>, CommandError> {
         match self {
-            Self::Journal(_) => Ok(Some(Journal::open(&surroundings::journal(common)?)?)),
+            Self::Journal(_) | Self::Resumed(..) => {
+                Ok(Some(Journal::open(&surroundings::journal(common)?)?))
+            }
             Self::Nothing => Ok(None),
         }
     }
@@ -69,7 +73,7 @@ impl Record {
     fn pin_mode(&self, common: &Common) -> PinMode {
         match self {
             _ if common.locked => PinMode::Locked,
-            Self::Journal(_) => PinMode::FirstUse,
+            Self::Journal(_) | Self::Resumed(..) => PinMode::FirstUse,
             Self::Nothing => PinMode::Look,
         }
     }
@@ -401,6 +405,12 @@ async fn begun(
     match (record, journal) {
         (Record::Journal(started), Some(journal)) => {
             let run = journal.begin(started.clone(), options).await?;
+            Ok((run, Some(started)))
+        }
+        (Record::Resumed(started, from), Some(journal)) => {
+            let run = journal.begin(started.clone(), options).await?;
+            // At once: until it is known what it goes on with, it has no conversation.
+            run.record_durable(Event::RunResumed { from }).await?;
             Ok((run, Some(started)))
         }
         _ => Ok((Run::unrecorded(options), None)),

@@ -18,6 +18,9 @@ use tokio_util::sync::CancellationToken;
 use super::said::{Said, part};
 use super::{Agent, Answer, Conversation, Listener};
 
+/// The command of runs that go on with another's conversation.
+pub const RESUME: &str = "resume";
+
 /// A run, as the journal has it.
 #[derive(Debug)]
 pub struct RunRecord {
@@ -32,7 +35,6 @@ pub struct RunRecord {
 /// A conversation that can be gone on with.
 #[derive(Debug)]
 pub struct Earlier {
-    from: RunId,
     said: Vec<SaidBefore>,
     /// The calls of its last message, where the model was not told what came of them.
     untold: Vec<(ToolCall, Option<KeptCall>)>,
@@ -78,7 +80,7 @@ impl Earlier {
     /// Reads the conversation of the last of these runs. The others are those that it resumed, the
     /// oldest first.
     pub fn read(chain: &[RunRecord]) -> Result<Option<Self>, NoConversation> {
-        let (Some(newest), Some((last, mut unheard))) = (chain.last(), heard(chain)) else {
+        let Some((last, mut unheard)) = heard(chain) else {
             return Ok(None);
         };
         let said = said_before(last)?;
@@ -87,7 +89,6 @@ impl Earlier {
         let known = chain.iter().flat_map(known_now);
         let known_now = known.filter(|known| !told.contains(&known.of)).collect();
         let mut earlier = Self {
-            from: newest.id.clone(),
             said,
             untold,
             known_now,
@@ -141,6 +142,14 @@ fn asked(run: &RunRecord) -> Option<String> {
         })
 }
 
+/// Whether a run began with another's conversation, also where it was killed before it said which.
+fn goes_on(run: &RunRecord) -> bool {
+    run.events.iter().any(|recorded| match &recorded.event {
+        Event::RunStarted { command, .. } => command == RESUME,
+        event => matches!(event, Event::RunResumed { .. }),
+    })
+}
+
 fn said_before(run: &RunRecord) -> Result<Vec<SaidBefore>, NoConversation> {
     let mut said = Vec::new();
     for recorded in &run.events {
@@ -166,8 +175,7 @@ fn said_before(run: &RunRecord) -> Result<Vec<SaidBefore>, NoConversation> {
         });
     }
     if said.is_empty() {
-        let resumed = |event: &Recorded| matches!(event.event, Event::RunResumed { .. });
-        let question = asked(run).filter(|_| !run.events.iter().any(resumed));
+        let question = asked(run).filter(|_| !goes_on(run));
         let question = question.ok_or_else(|| NoConversation::Nothing(run.id.clone()))?;
         said.push(SaidBefore {
             turn: 0,
@@ -268,7 +276,8 @@ fn kept(run: &RunRecord, number: u32) -> Option<KeptCall> {
 }
 
 impl Agent {
-    /// Goes on with an earlier conversation; `more` is what the person says now.
+    /// Goes on with an earlier conversation; `more` is what the person says now. Whoever began the run
+    /// has recorded which one it goes on with.
     pub async fn resume(
         &self,
         conversation: &mut Conversation,
@@ -277,15 +286,11 @@ impl Agent {
         cancel: &CancellationToken,
     ) -> Answer {
         let Earlier {
-            from,
             said,
             untold,
             known_now,
             unheard,
         } = earlier;
-        // What could not be written is told at the end, as for any other event.
-        let resumed = Event::RunResumed { from };
-        self.run.record_durable(resumed).await.ok();
         for said in said {
             self.host.carry_over(&said.origins);
             let said = Said {

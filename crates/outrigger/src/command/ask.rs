@@ -99,7 +99,10 @@ pub(super) async fn answer(
         common,
         config: &config,
         screen,
-        record: Record::Journal(started),
+        record: match job.chain.last() {
+            Some(from) => Record::Resumed(started, from.clone()),
+            None => Record::Journal(started),
+        },
         observers: vec![display.clone()],
         person: Asked::Person,
         sampler: Some(Arc::new(RunModel(Arc::clone(&model)))),

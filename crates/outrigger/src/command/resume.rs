@@ -2,7 +2,7 @@
 
 use std::process::ExitCode;
 
-use outrigger_agent::{Earlier, RunRecord};
+use outrigger_agent::{Earlier, RESUME, RunRecord};
 use outrigger_journal::{Event, Journal, RunId, RunSummary, UnknownCall};
 use tokio_util::sync::CancellationToken;
 
@@ -42,7 +42,10 @@ async fn resume(
         .into_iter()
         .filter(|call| ids.contains(&call.run))
         .collect();
-    let earlier = Earlier::read(&chain).map_err(|error| CommandError::failed(error.to_string()))?;
+    let earlier = Earlier::read(&chain).map_err(|error| {
+        CommandError::failed(error.to_string())
+            .hint("go on with the run before it: `outrigger runs` lists them")
+    })?;
     let Some(earlier) = earlier else {
         return Err(CommandError::failed("the run has no record"));
     };
@@ -56,7 +59,7 @@ async fn resume(
     tell(&unknown, screen);
     let question = args.more.as_deref().or(earlier.question());
     let job = Job {
-        command: "resume",
+        command: RESUME,
         question: question.map(ToOwned::to_owned),
         model: args.model.clone().or(run.model.clone()),
         allow: args.allow,

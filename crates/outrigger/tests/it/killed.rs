@@ -197,7 +197,10 @@ fn going_on_that_is_killed_is_gone_on_with() {
         child.kill().unwrap();
         child.wait().unwrap();
         until("nothing runs", || bank.place.processes().is_empty());
-        run = bank.newest().unwrap();
+        // One that did not come to say what it goes on with has nothing of its own.
+        if bank.place.events().contains("\"run_resumed\"") {
+            run = bank.newest().unwrap();
+        }
     }
     let ran = bank.resume(&run);
     assert_eq!(ran.code, 3, "{ran:#?}");
