@@ -6,7 +6,7 @@ use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
 
-use crate::{Digest, RunId};
+use crate::{ArtifactRef, Digest, RunId};
 
 mod read;
 
@@ -174,10 +174,13 @@ pub enum Event {
         server: String,
         /// The tool's own name.
         raw_tool: String,
-        /// The arguments that will be sent.
+        /// The arguments that will be sent; of artifacts, whose contents will be, the handles.
         arguments: Box<RawValue>,
         /// What was repaired, in words.
         repairs: Vec<String>,
+        /// The artifacts whose handles are in the arguments.
+        #[serde(default, skip_serializing_if = "Vec::is_empty")]
+        artifacts: Vec<HandedArtifact>,
     },
     /// Policy, and where it asked also somebody, decided.
     CallDecided {
@@ -233,7 +236,11 @@ pub enum Event {
         /// Where the answer is kept instead, when it is too large.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         kept: Option<Kept>,
-        /// Estimated tokens of what the model reads of it, unless a hook changes that afterwards.
+        /// The artifacts that the model is told of, in the order of the answer.
+        #[serde(default, skip_serializing_if = "Vec::is_empty")]
+        artifacts: Vec<ArtifactRef>,
+        /// Estimated tokens of what the model reads of it, unless a hook or the budget of its turn
+        /// changes that afterwards.
         tokens: u64,
         /// Milliseconds from sending to the end; 0 when nothing was sent.
         took_ms: u64,
@@ -266,6 +273,16 @@ pub enum Event {
         /// Tokens of all turns.
         usage: Tokens,
     },
+}
+
+/// An artifact that stands among the arguments of a call.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct HandedArtifact {
+    /// What it is.
+    #[serde(flatten)]
+    pub artifact: ArtifactRef,
+    /// The servers that its data came from.
+    pub origins: Vec<String>,
 }
 
 /// An answer that is kept as an artifact, not in the event itself.

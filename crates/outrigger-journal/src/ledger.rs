@@ -110,6 +110,7 @@ impl Change {
                 raw_tool,
                 arguments,
                 repairs: _,
+                artifacts: _,
             } => Self::Prepared {
                 call: *call,
                 server: server.clone(),
@@ -158,6 +159,7 @@ impl Change {
                 summary,
                 result: _,
                 kept: _,
+                artifacts: _,
                 tokens,
                 took_ms,
             } => Self::Ended {

@@ -25,8 +25,8 @@ pub use artifacts::{
 };
 pub use error::JournalError;
 pub use event::{
-    DecidedBy, Event, HookSaid, Kept, OutcomeKind, QuestionAnswer, Recorded, RunStatus, Tokens,
-    VERSION,
+    DecidedBy, Event, HandedArtifact, HookSaid, Kept, OutcomeKind, QuestionAnswer, Recorded,
+    RunStatus, Tokens, VERSION,
 };
 pub use journal::Journal;
 pub use order::Misplaced;

@@ -147,6 +147,7 @@ pub(crate) fn missing_end(call: u32, intent: bool, reason: &str) -> Event {
         summary: format!("{reason} before {what}"),
         result: None,
         kept: None,
+        artifacts: Vec::new(),
         tokens: 0,
         took_ms: 0,
     }

@@ -9,7 +9,8 @@ use serde::de::Error;
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 use serde_json::value::RawValue;
 
-use super::{Event, Kept, OutcomeKind};
+use super::{Event, HandedArtifact, Kept, OutcomeKind};
+use crate::ArtifactRef;
 
 #[derive(Deserialize)]
 struct Tag<'a> {
@@ -24,6 +25,8 @@ struct CallPrepared {
     raw_tool: String,
     arguments: Box<RawValue>,
     repairs: Vec<String>,
+    #[serde(default)]
+    artifacts: Vec<HandedArtifact>,
 }
 
 #[derive(Deserialize)]
@@ -36,6 +39,8 @@ struct CallEnded {
     result: Option<Box<RawValue>>,
     #[serde(default)]
     kept: Option<Kept>,
+    #[serde(default)]
+    artifacts: Vec<ArtifactRef>,
     tokens: u64,
     took_ms: u64,
 }
@@ -59,6 +64,7 @@ impl From<CallPrepared> for Event {
             raw_tool,
             arguments,
             repairs,
+            artifacts,
         } = read;
         Self::CallPrepared {
             call,
@@ -66,6 +72,7 @@ impl From<CallPrepared> for Event {
             raw_tool,
             arguments,
             repairs,
+            artifacts,
         }
     }
 }
@@ -79,6 +86,7 @@ impl From<CallEnded> for Event {
             summary,
             result,
             kept,
+            artifacts,
             tokens,
             took_ms,
         } = read;
@@ -89,6 +97,7 @@ impl From<CallEnded> for Event {
             summary,
             result,
             kept,
+            artifacts,
             tokens,
             took_ms,
         }

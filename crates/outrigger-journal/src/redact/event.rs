@@ -145,11 +145,16 @@ impl Redactor {
                 raw_tool,
                 arguments,
                 repairs,
+                artifacts,
                 call: _,
             } => {
                 self.texts([server, raw_tool]);
                 self.json(arguments);
                 self.texts(repairs);
+                for handed in artifacts {
+                    self.text(&mut handed.artifact.media_type);
+                    self.texts(&mut handed.origins);
+                }
             }
             Event::CallDecided {
                 rule,
@@ -161,29 +166,45 @@ impl Redactor {
                 self.text(rule);
                 self.texts(reason);
             }
+            _ => self.end_event(event),
+        }
+    }
+
+    fn end_event(&self, event: &mut Event) {
+        match event {
             Event::CallEnded {
                 summary,
                 result,
+                artifacts,
                 kept: _,
                 call: _,
                 outcome: _,
                 is_error: _,
                 tokens: _,
                 took_ms: _,
+            } => {
+                self.answer(summary, result);
+                self.texts(
+                    artifacts
+                        .iter_mut()
+                        .map(|artifact| &mut artifact.media_type),
+                );
             }
-            | Event::LateAnswer {
+            Event::LateAnswer {
                 summary,
                 result,
                 kept: _,
                 call: _,
                 outcome: _,
-            } => {
-                self.text(summary);
-                if let Some(result) = result {
-                    self.json(result);
-                }
-            }
+            } => self.answer(summary, result),
             _ => {}
+        }
+    }
+
+    fn answer(&self, summary: &mut String, result: &mut Option<Box<RawValue>>) {
+        self.text(summary);
+        if let Some(result) = result {
+            self.json(result);
         }
     }
 

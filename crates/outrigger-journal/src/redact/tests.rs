@@ -186,10 +186,10 @@ fn every_string_of_every_event_is_redacted() {
         Event::ModelAnswered { turn: 1, text: text(), calls: 0, usage, took_ms: 0 },
         Event::CallProposed { call: 1, turn: None, tool: text(), arguments: text() },
         Event::CallProposed { call: 1, turn: None, tool: text(), arguments: r#"{"k":"\u0073\u0033cr3t-value"}"#.to_owned() },
-        Event::CallPrepared { call: 1, server: text(), raw_tool: text(), arguments: raw(), repairs: vec![text()] },
+        Event::CallPrepared { call: 1, server: text(), raw_tool: text(), arguments: raw(), repairs: vec![text()], artifacts: Vec::new() },
         Event::CallDecided { call: 1, allowed: true, rule: text(), by: crate::DecidedBy::Policy, reason: Some(text()) },
         Event::HookRan { call: Some(1), event: text(), hook: text(), said: crate::HookSaid::Deny, changed: false, reason: Some(text()), took_ms: 0 },
-        Event::CallEnded { call: 1, outcome, is_error: false, summary: text(), result: Some(raw()), kept: None, tokens: 0, took_ms: 0 },
+        Event::CallEnded { call: 1, outcome, is_error: false, summary: text(), result: Some(raw()), kept: None, artifacts: Vec::new(), tokens: 0, took_ms: 0 },
         Event::LateAnswer { call: 1, outcome, summary: text(), result: Some(raw()), kept: None },
         Event::RunEnded { status: crate::RunStatus::Done, reason: Some(text()), answer: Some(text()), usage },
     ];
