@@ -15,10 +15,12 @@ pub enum BuiltIn {
     Echo,
     /// Lists, reads and searches the files of one folder.
     Workspace,
+    /// Reads and searches what its reader finds; it does not stand alone.
+    Artifacts,
 }
 
 impl BuiltIn {
-    /// Every built-in server, in the order to list them.
+    /// Every server that can stand alone, in the order to list them.
     pub const ALL: [Self; 3] = [Self::Time, Self::Echo, Self::Workspace];
 
     /// The name under which it is configured and started, such as `time`.
@@ -27,6 +29,7 @@ impl BuiltIn {
             Self::Time => "time",
             Self::Echo => "echo",
             Self::Workspace => "workspace",
+            Self::Artifacts => "artifacts",
         }
     }
 
@@ -36,6 +39,7 @@ impl BuiltIn {
             Self::Time => "the current time, days between dates, time zone conversion",
             Self::Echo => "returns the text that it is given, for trying things out",
             Self::Workspace => "lists, reads and searches the files of one folder, and no others",
+            Self::Artifacts => "reads and searches what was too long to be shown at once",
         }
     }
 }

@@ -1,4 +1,4 @@
-//! The built-in MCP servers: `time`, `echo` and `workspace`, over any pair of byte streams.
+//! The built-in MCP servers: `time`, `echo`, `workspace` and `artifacts`, over any pair of byte streams.
 //!
 //! Promises: each speaks both protocol eras over one pipe, answers every request it can parse, reads
 //! and never writes, and ends at end of file. What a model did wrong comes back as a tool error that
@@ -6,6 +6,7 @@
 //! else a host does; this crate does not know that there is one.
 
 mod arguments;
+mod artifacts;
 mod built_in;
 mod clock;
 mod echo;
@@ -17,6 +18,7 @@ mod tool;
 mod toolbox;
 mod workspace;
 
+pub use artifacts::{Artifact, ArtifactReader};
 pub use built_in::{BuiltIn, UnknownBuiltIn};
 pub use clock::{Clock, FixedClock, SystemClock};
 pub use serve::{ServeError, ServeOptions, serve};

@@ -15,6 +15,7 @@ use tokio::{
 use tokio_util::sync::CancellationToken;
 
 use crate::{
+    artifacts::ArtifactReader,
     built_in::BuiltIn,
     clock::{Clock, SystemClock},
     handler::Handler,
@@ -32,6 +33,8 @@ pub struct ServeOptions {
     pub clock: Arc<dyn Clock>,
     /// The zone that `time` uses when a call names none, as an IANA name; `None` is the system's.
     pub time_zone: Option<String>,
+    /// Where `artifacts` reads.
+    pub artifacts: Option<Arc<dyn ArtifactReader>>,
 }
 
 impl ServeOptions {
@@ -41,6 +44,7 @@ impl ServeOptions {
             workspace: workspace.into(),
             clock: Arc::new(SystemClock),
             time_zone: None,
+            artifacts: None,
         }
     }
 }

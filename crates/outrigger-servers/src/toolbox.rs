@@ -9,6 +9,7 @@ use tokio_util::sync::CancellationToken;
 
 use crate::{
     arguments::ArgumentsError,
+    artifacts::{ArtifactTools, ArtifactsError},
     built_in::BuiltIn,
     echo::Echo,
     serve::ServeOptions,
@@ -34,6 +35,8 @@ pub(crate) enum CallError {
     Time(#[from] TimeError),
     #[error(transparent)]
     Workspace(#[from] WorkspaceError),
+    #[error(transparent)]
+    Artifacts(#[from] ArtifactsError),
     #[error("the result could not be written as JSON: {0}")]
     Result(#[from] serde_json::Error),
 }
@@ -42,6 +45,7 @@ pub(crate) enum Toolbox {
     Time(TimeTools),
     Echo(Echo),
     Workspace(WorkspaceTools),
+    Artifacts(ArtifactTools),
 }
 
 impl Toolbox {
@@ -52,6 +56,7 @@ impl Toolbox {
             }
             BuiltIn::Echo => Self::Echo(Echo::new()),
             BuiltIn::Workspace => Self::Workspace(WorkspaceTools::new(options.workspace)),
+            BuiltIn::Artifacts => Self::Artifacts(ArtifactTools::new(options.artifacts)),
         })
     }
 
@@ -60,6 +65,7 @@ impl Toolbox {
             Self::Time(time) => time.tools(),
             Self::Echo(echo) => echo.tools(),
             Self::Workspace(workspace) => workspace.tools(),
+            Self::Artifacts(artifacts) => artifacts.tools(),
         }
     }
 
@@ -68,6 +74,7 @@ impl Toolbox {
             Self::Time(time) => time.call(call),
             Self::Echo(echo) => echo.call(call),
             Self::Workspace(workspace) => workspace.call(call).await,
+            Self::Artifacts(artifacts) => artifacts.call(call).await,
         }
     }
 }
