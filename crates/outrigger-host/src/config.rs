@@ -31,6 +31,7 @@ mod project;
 mod reference;
 mod report;
 mod resolve;
+mod results;
 mod run;
 mod secret;
 mod server;
@@ -60,6 +61,7 @@ pub use project::{Brought, Project, ProjectStanding, Trust};
 pub use reference::{Reference, Resolver, Unresolved};
 pub(crate) use report::nearest;
 pub use resolve::ReferenceUse;
+pub use results::{ResultSettings, ToolRoom};
 pub use run::{BuiltinSettings, RunLimits};
 pub use server::{EntryState, ServerEntry, ServerSettings, Shadowed};
 pub use surroundings::Surroundings;
@@ -86,6 +88,8 @@ pub struct Config {
     pub hooks: Vec<HookSettings>,
     /// `[secrets] timeout`: how long one reference may take to be followed. 30 seconds by default.
     pub secret_timeout: Setting<Duration>,
+    /// How much of what tools return a model is shown.
+    pub results: ResultSettings,
     /// Secrets that stand in the files themselves, as far as they look like it.
     pub literals: Vec<Literal>,
     /// What is wrong outside of servers and providers, whose own problems are in their entries.
@@ -175,6 +179,7 @@ impl Config {
             let wanted = builtin == name && self.servers.is_empty();
             on.value = wanted && (on.value || on.origin.layer == Layer::Builtin);
         }
+        self.builtin.artifacts.value = false;
         !self.servers.is_empty() || !self.builtin_servers().is_empty()
     }
 

@@ -20,6 +20,7 @@ use super::policy::{Decision, PolicyTable};
 use super::problem::ConfigProblem;
 use super::project::{self, Brought, Project, ProjectStanding};
 use super::report::Report;
+use super::results::ResultSettings;
 use super::run::{BuiltinSettings, RunLimits};
 use super::secret::Secrets;
 use super::server::{EntryState, ServerEntry, Shadowed, deed};
@@ -69,6 +70,7 @@ fn load_files(around: &Surroundings, wanted: Vec<Wanted>) -> Config {
         left_out: Vec::new(),
         hooks: Vec::new(),
         secret_timeout: Setting::builtin(SECRET_TIMEOUT),
+        results: ResultSettings::default(),
         literals: Vec::new(),
         secrets: Secrets::default(),
     };
@@ -284,6 +286,9 @@ fn tables(config: &mut Config, around: &Surroundings, read: &[Read]) {
         }
         if let Some(node) = &tables.secrets {
             lower::run::secrets(&mut report, node, &mut config.secret_timeout);
+        }
+        if let Some(node) = &tables.results {
+            lower::results::lower(&mut report, node, &mut config.results);
         }
         config.problems.append(&mut report.problems);
     }

@@ -10,6 +10,7 @@ pub(crate) mod model;
 mod oauth;
 mod options;
 pub(crate) mod policy;
+pub(crate) mod results;
 pub(crate) mod run;
 pub(crate) mod server;
 pub(crate) mod tls;
@@ -62,10 +63,12 @@ pub(crate) struct Tables {
     pub(crate) builtin: Option<Node>,
     pub(crate) hooks: Option<Node>,
     pub(crate) secrets: Option<Node>,
+    pub(crate) results: Option<Node>,
 }
 
 const NATIVE_TABLES: &[&str] = &[
     "servers", "policy", "model", "limits", "timeouts", "tls", "builtin", "hooks", "secrets",
+    "results",
 ];
 const SERVER_TABLES: &[&str] = &["mcpServers", "mcp_servers", "servers"];
 /// What VS Code puts beside `servers`, and what editors put into any JSON file.
@@ -136,6 +139,7 @@ fn top_level(report: &mut Report<'_>, tables: &mut Tables, entry: Entry, dialect
         "builtin" if own => tables.builtin = Some(entry.node),
         "hooks" if own => tables.hooks = Some(entry.node),
         "secrets" if own => tables.secrets = Some(entry.node),
+        "results" if own => tables.results = Some(entry.node),
         key if IGNORED.contains(&key) || key.starts_with(['_', '$', '/']) => {}
         _ if own => report.unknown(Severity::Error, &entry, "", NATIVE_TABLES),
         key => {

@@ -38,6 +38,9 @@ pub struct BuiltinSettings {
     pub workspace: Setting<bool>,
     /// Repeats what it is told; for trying things out. Off by default.
     pub echo: Setting<bool>,
+    /// Artifacts, once a run has one. On by default; not among those that stand by themselves
+    /// ([`BuiltinSettings::each`]).
+    pub artifacts: Setting<bool>,
 }
 
 impl Default for BuiltinSettings {
@@ -46,12 +49,13 @@ impl Default for BuiltinSettings {
             time: Setting::builtin(true),
             workspace: Setting::builtin(true),
             echo: Setting::builtin(false),
+            artifacts: Setting::builtin(true),
         }
     }
 }
 
 impl BuiltinSettings {
-    /// Every built-in server by name.
+    /// Every built-in server that stands by itself, by name.
     pub fn each(&self) -> [(&'static str, &Setting<bool>); 3] {
         [
             ("time", &self.time),

@@ -117,6 +117,7 @@ fn every_key_is_documented() {
         "[tls]\n",
         "[builtin]\n",
         "[secrets]\n",
+        "[results]\n",
         "[hooks]\n",
         "[[hooks.before_call]]\ncommand = ['x']\n",
     ] {

@@ -48,6 +48,7 @@ pub fn to_json(config: &Config) -> Value {
         "timeouts": timeouts(config),
         "tls": tls(config),
         "builtin": builtin(config),
+        "results": results(config),
         "hooks": list(&config.hooks, |hook| json!({
             "event": hook.event.as_str(),
             "trusted": hook.is_trusted(),
@@ -180,14 +181,28 @@ fn builtin(config: &Config) -> Value {
         object["running"] = running.contains(&name).into();
         object
     };
-    Value::Object(
-        config
-            .builtin
-            .each()
-            .into_iter()
-            .map(|(name, on)| (name.to_owned(), value(on, name)))
-            .collect(),
-    )
+    let mut all: Map<String, Value> = config
+        .builtin
+        .each()
+        .into_iter()
+        .map(|(name, on)| (name.to_owned(), value(on, name)))
+        .collect();
+    let artifacts = setting(&config.builtin.artifacts, |&on| on.into());
+    all.insert("artifacts".to_owned(), artifacts);
+    Value::Object(all)
+}
+
+fn results(config: &Config) -> Value {
+    let each = config.results.each().into_iter();
+    let mut all: Map<String, Value> = each
+        .map(|(key, tokens)| (key.to_owned(), setting(tokens, |&tokens| tokens.into())))
+        .collect();
+    let tools = list(
+        &config.results.tools,
+        |room| json!({ "tool": room.written, "tokens": room.tokens, "origin": origin(&room.origin) }),
+    );
+    all.insert("tools".to_owned(), tools);
+    Value::Object(all)
 }
 
 fn file(file: &LoadedFile) -> Value {

@@ -26,6 +26,7 @@ pub fn render(config: &Config, origin: bool) -> String {
     page.model(config);
     page.limits(config);
     page.builtin(config);
+    page.results(config);
     page.hooks(config);
     let errors: Vec<_> = config
         .problems
@@ -183,6 +184,37 @@ impl Page {
                 self.comment(&format!(
                     "the configured server `{name}` stands in its place"
                 ));
+            }
+        }
+        let artifacts = &config.builtin.artifacts;
+        if artifacts.origin.line > 0 {
+            self.setting("artifacts", artifacts, |&on| on.into());
+        }
+    }
+
+    fn results(&mut self, config: &Config) {
+        let results = &config.results;
+        let written = results
+            .each()
+            .into_iter()
+            .filter(|(_, it)| it.origin.line > 0);
+        let written: Vec<_> = written.collect();
+        if !written.is_empty() {
+            self.blank();
+            self.put("[results]");
+        }
+        for (name, tokens) in written {
+            self.setting(name, tokens, |&tokens| tokens.into());
+        }
+        if !results.tools.is_empty() {
+            self.blank();
+            self.put("[results.tools]");
+        }
+        for (at, room) in results.tools.iter().enumerate() {
+            // Of one glob, the nearest file counts.
+            let later = &results.tools[at + 1..];
+            if !later.iter().any(|other| other.written == room.written) {
+                self.line(&key(&room.written), &room.tokens.into(), Some(&room.origin));
             }
         }
     }

@@ -94,7 +94,7 @@ fn unknown_keys_suggest_the_nearest() {
     ");
     insta::assert_snapshot!(Place::with("user/outrigger.toml", "[limits]\nmax_turn = 3\n[builtin]\nclock = true\n[model]\ndefalt = 'x'\n[model.providers.p]\nurl = 'x'\n[policy]\nrulez = 1").lines(), @r"
     user/outrigger.toml:2:1: unknown key `max_turn` in `limits`; did you mean `max_turns`?
-    user/outrigger.toml:4:1: unknown key `clock` in `builtin`; known keys: time, workspace, echo
+    user/outrigger.toml:4:1: unknown key `clock` in `builtin`; known keys: time, workspace, echo, artifacts
     user/outrigger.toml:6:1: unknown key `defalt` in `model`; did you mean `default`?
     user/outrigger.toml:10:1: unknown key `rulez` in `policy`; did you mean `rule`?
     user/outrigger.toml:8:1: unknown key `url` in `model.providers.p`; known keys: kind, base_url, key, key_env, context_tokens, headers
