@@ -23,8 +23,9 @@ use crate::text::shorten;
 use check::Shape;
 
 /// What conditions can name.
-pub(crate) const VARIABLES: [&str; 7] = [
+pub(crate) const VARIABLES: [&str; 8] = [
     "args",
+    "args_from",
     "tool",
     "server",
     "mode",
@@ -252,11 +253,13 @@ impl Facts {
         }
         let arguments: serde_json::Value = serde_json::from_str(call.arguments)
             .map_err(|error| format!("the arguments are not JSON: {error}"))?;
-        let mut values = call.origins.len() as u64;
+        let mut values = (call.origins.len() + call.args_from.len()) as u64;
         let arguments = convert::json(&arguments, &mut values);
         let origins: Vec<&str> = call.origins.servers().collect();
+        let args_from: Vec<&str> = call.args_from.servers().collect();
         self.context.add_variable_from_value("args", arguments);
         self.context.add_variable_from_value("origins", origins);
+        self.context.add_variable_from_value("args_from", args_from);
         self.context
             .add_variable_from_value("principal", call.principal.as_str());
         Ok(Weight {

@@ -43,6 +43,8 @@ pub struct Call<'a> {
     pub principal: Principal,
     /// Where what is known in this conversation came from.
     pub origins: &'a Origins,
+    /// Where the artifacts came from whose handles are in the arguments.
+    pub args_from: &'a Origins,
 }
 
 /// Who wants a call.

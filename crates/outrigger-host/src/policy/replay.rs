@@ -49,6 +49,7 @@ struct Prepared {
     server: String,
     raw: String,
     arguments: String,
+    args_from: Origins,
 }
 
 /// A reading of the record, so far.
@@ -116,6 +117,7 @@ impl Reading<'_> {
                 server,
                 raw_tool,
                 arguments,
+                artifacts,
                 ..
             } => {
                 if let Some(known) = self.calls.get_mut(call) {
@@ -123,6 +125,10 @@ impl Reading<'_> {
                         server: server.clone(),
                         raw: raw_tool.clone(),
                         arguments: arguments.get().to_owned(),
+                        args_from: artifacts
+                            .iter()
+                            .flat_map(|handed| &handed.origins)
+                            .collect(),
                     });
                 }
             }
@@ -156,6 +162,7 @@ impl Reading<'_> {
             arguments: &prepared.arguments,
             principal: known.principal,
             origins: &self.origins,
+            args_from: &prepared.args_from,
         });
         self.replayed.push(Replayed {
             call,

@@ -95,12 +95,14 @@ fn decide(case: &PolicyCase, policy: &Policy, config: &Config, catalog: &Catalog
     let builtin = catalog.find(&case.tool);
     let subject = builtin.map_or(named.subject(), |tool| Subject::from(&**tool));
     let origins: Origins = case.origins.iter().collect();
+    let args_from: Origins = case.args_from.iter().collect();
     let policy = policy.in_mode(case.mode.unwrap_or(policy.mode()));
     policy.decide(&Call {
         subject,
         arguments: &case.arguments,
         principal: case.principal,
         origins: &origins,
+        args_from: &args_from,
     })
 }
 

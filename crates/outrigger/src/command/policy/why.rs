@@ -70,6 +70,7 @@ fn of_call(policy: &Policy, subject: Subject<'_>, arguments: &str, origins: &Ori
         arguments,
         principal: Principal::Model,
         origins,
+        args_from: &Origins::default(),
     });
     Told {
         decision: explained.verdict.decision.to_string(),
