@@ -2,6 +2,7 @@
 
 use async_trait::async_trait;
 
+use crate::artifact::Given;
 use crate::catalog::CatalogTool;
 use crate::pins::ServerIdentity;
 
@@ -22,8 +23,13 @@ pub struct Question<'a> {
     pub tool: &'a CatalogTool,
     /// Its server; `None` for one of ours.
     pub server: Option<&'a ServerIdentity>,
-    /// The arguments exactly as they would be sent: JSON text.
+    /// The arguments as they would be sent, with the handles of artifacts in the places of their
+    /// contents: JSON text.
     pub arguments: &'a str,
+    /// The same with the whole digest of each artifact, for what is said about calls to come.
+    pub exact: &'a str,
+    /// The artifacts whose contents would be sent.
+    pub artifacts: &'a [Given],
     /// The rule that wants to know.
     pub rule: &'a str,
     /// What was said before does not answer this one.

@@ -4,6 +4,8 @@
 //! unambiguous mistakes are repaired, and each repair is told. An object that names a key twice is
 //! refused: the check here and the server could read different values.
 
+pub(crate) mod filled;
+
 use std::fmt;
 
 use indexmap::IndexMap;
@@ -14,15 +16,38 @@ use serde::de::{
 use serde_json::Value;
 use serde_json::value::RawValue;
 
+use crate::artifact::Given;
 use crate::schema::{Schema, Violation};
+use filled::Fillings;
 
 /// Arguments that fit their tool.
 #[derive(Debug)]
 pub(crate) struct Arguments {
-    /// What is sent.
+    /// What is sent, but for artifacts, whose handles stand for their contents.
     pub(crate) raw: Box<RawValue>,
     /// What was repaired, in words.
     pub(crate) repairs: Vec<String>,
+    /// The artifacts whose handles are in it.
+    pub(crate) artifacts: Vec<Given>,
+    /// Whether the tool wants the handles themselves.
+    pub(crate) by_handle: bool,
+}
+
+/// What the model wrote, as an object.
+#[derive(Debug)]
+pub(crate) struct Written {
+    /// As it was written, or as it was surely meant.
+    pub(crate) raw: Box<RawValue>,
+    repairs: Vec<String>,
+}
+
+/// The input schema of a tool.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Wanted<'a> {
+    /// Compiled.
+    pub(crate) schema: &'a Schema,
+    /// The same as JSON.
+    pub(crate) declared: &'a Value,
 }
 
 /// Why arguments cannot be sent.
@@ -37,30 +62,49 @@ pub(crate) enum BadArguments {
 /// A JSON object, each member as it was written.
 type Members = IndexMap<String, Box<RawValue>>;
 
-impl Arguments {
-    /// Reads and checks what the model wrote. `schema` is the compiled input schema, `declared` the
-    /// same as JSON.
-    pub(crate) fn read(
-        written: &str,
-        schema: &Schema,
-        declared: &Value,
-    ) -> Result<Self, BadArguments> {
+impl Written {
+    /// Reads an object.
+    pub(crate) fn read(written: &str) -> Result<Self, BadArguments> {
         let mut repairs = Vec::new();
-        let mut raw = as_object(written, &mut repairs)?;
-        let value = parse(&raw)?;
-        let violations = schema.violations(&value);
-        if violations.is_empty() {
-            return Ok(Self { raw, repairs });
-        }
-        let Some((mended, told)) = unquote_members(&raw, &value, declared) else {
-            return Err(BadArguments::Unfit(violations));
-        };
-        if !schema.violations(&parse(&mended)?).is_empty() {
-            return Err(BadArguments::Unfit(violations));
-        }
-        raw = mended;
-        repairs.extend(told);
+        let raw = as_object(written, &mut repairs)?;
+        unique_keys(&raw)?;
         Ok(Self { raw, repairs })
+    }
+}
+
+impl Arguments {
+    /// Checks what will be sent: what was written, with `fillings` in the places of their handles.
+    pub(crate) fn check(
+        written: Written,
+        wanted: Wanted<'_>,
+        fillings: Fillings,
+    ) -> Result<Self, BadArguments> {
+        let Written {
+            mut raw,
+            mut repairs,
+        } = written;
+        let has_artifacts = !fillings.is_empty();
+        let value = filled::value(&raw, fillings, wanted.declared).map_err(not_json)?;
+        let violations = wanted.schema.violations(&value);
+        if !violations.is_empty() {
+            let mended = unquote_members(&raw, &value, wanted.declared);
+            let Some((mended, told)) = mended.filter(|_| !has_artifacts) else {
+                return Err(BadArguments::Unfit(violations));
+            };
+            unique_keys(&mended)?;
+            let value = serde_json::from_str(mended.get()).map_err(not_json)?;
+            if !wanted.schema.violations(&value).is_empty() {
+                return Err(BadArguments::Unfit(violations));
+            }
+            raw = mended;
+            repairs.extend(told);
+        }
+        Ok(Self {
+            raw,
+            repairs,
+            artifacts: Vec::new(),
+            by_handle: false,
+        })
     }
 }
 
@@ -99,10 +143,15 @@ fn not_json(error: serde_json::Error) -> BadArguments {
     BadArguments::NotAnObject(format!("they are not JSON: {error}"))
 }
 
-fn parse(raw: &RawValue) -> Result<Value, BadArguments> {
+fn unique_keys(raw: &RawValue) -> Result<(), BadArguments> {
     let mut reader = serde_json::Deserializer::from_str(raw.get());
-    UniqueKeys.deserialize(&mut reader).map_err(not_json)?;
-    serde_json::from_str(raw.get()).map_err(not_json)
+    UniqueKeys.deserialize(&mut reader).map_err(not_json)
+}
+
+/// Whether a text is one JSON value in which no object names a key twice.
+fn is_sound(text: &str) -> bool {
+    let mut reader = serde_json::Deserializer::from_str(text);
+    UniqueKeys.deserialize(&mut reader).is_ok() && reader.end().is_ok()
 }
 
 /// Members whose schema wants an object or array, and which hold one written as a string.
@@ -228,7 +277,11 @@ mod tests {
             "additionalProperties": false
         });
         let schema = Schema::compile(&declared).unwrap();
-        Arguments::read(written, &schema, &declared)
+        let wanted = Wanted {
+            schema: &schema,
+            declared: &declared,
+        };
+        Arguments::check(Written::read(written)?, wanted, Fillings::new())
             .map(|arguments| (arguments.raw.get().to_owned(), arguments.repairs))
     }
 

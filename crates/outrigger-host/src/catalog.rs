@@ -82,7 +82,7 @@ pub struct SetAside {
 }
 
 /// The tools of one server.
-#[derive(Debug, Default)]
+#[derive(Debug, Clone, Default)]
 pub struct ServerCatalog {
     /// Usable tools, in the server's order.
     pub tools: Vec<Arc<CatalogTool>>,

@@ -4,6 +4,7 @@
 //! nobody. What they offer is gathered in a catalog that changes between turns only: whoever works
 //! with tools takes a frozen [`Toolset`].
 
+mod artifacts;
 pub(crate) mod person;
 mod server;
 
@@ -22,14 +23,15 @@ use tokio_util::task::TaskTracker;
 pub use server::{Failure, FailureKind, Ready, ServerState};
 
 use crate::approve::Approver;
+use crate::artifact::{Artifacts, Shelf};
 use crate::catalog::{Catalog, CatalogTool, ServerCatalog};
-use crate::config::{Config, Decision};
+use crate::config::{Config, Decision, ResultSettings};
 use crate::hooks::Hooks;
 use crate::host::person::Person;
 use crate::host::server::{Launch, Member, Plan};
 use crate::outcome::{CallOutcome, Rejection};
 use crate::pins::{Pins, ServerIdentity};
-use crate::pipeline::Sessions;
+use crate::pipeline::{Broken, Sessions};
 use crate::policy::{Origins, Policy};
 use crate::questions::{Clerk, Questions};
 use crate::review::{self, Flag};
@@ -57,6 +59,8 @@ pub struct Parts {
     pub pins: Pins,
     /// Have a say about calls.
     pub hooks: Arc<Hooks>,
+    /// Keeps what is too large or no text to be shown or recorded; without it, that is cut off.
+    pub artifacts: Option<Artifacts>,
 }
 
 /// A server in this process.
@@ -68,6 +72,9 @@ pub struct Builtin {
     pub description: String,
     /// Serves it.
     pub pipe: Arc<dyn ServePipe>,
+    /// It reads artifacts, and is started when there is one to read. Its results are data of the
+    /// servers that these came from.
+    pub on_demand: bool,
 }
 
 /// The servers of a run; clones share them.
@@ -87,6 +94,16 @@ struct Shared {
     calls: AtomicU32,
     /// Servers whose words have been shown in this run.
     origins: RwLock<Origins>,
+    artifacts: Option<Artifacts>,
+    /// The artifacts that this run may use.
+    shelf: Shelf,
+    /// Cancelled, in the sense of over, when there is an artifact to read.
+    wanted: CancellationToken,
+    /// The server that reads them.
+    reader: Option<ServerName>,
+    results: ResultSettings,
+    /// Tools that break their contract.
+    broken: Arc<Broken>,
     servers: BTreeMap<ServerName, Member>,
     /// All servers of the configuration, those that this host leaves out as well.
     names: BTreeSet<ServerName>,
@@ -121,7 +138,10 @@ impl Host {
         redactor.learn(config.secrets());
         let person = Arc::new(Person::default());
         let clerk = Clerk::new(parts.questions, parts.run.clone(), Arc::clone(&person));
+        let (wanted, broken) = (CancellationToken::new(), Arc::<Broken>::default());
         let launch = Launch {
+            wanted: wanted.clone(),
+            broken: Arc::clone(&broken),
             pins: Arc::clone(&pins),
             published: published.clone(),
             connector: parts.connector,
@@ -147,6 +167,12 @@ impl Host {
             person,
             calls: AtomicU32::new(0),
             origins: RwLock::default(),
+            artifacts: parts.artifacts,
+            shelf: Shelf::default(),
+            wanted,
+            reader: reader(config, &parts.builtins),
+            results: config.results.clone(),
+            broken,
             servers,
             names,
             catalog,
@@ -210,7 +236,13 @@ impl Host {
             let outlook = self.shared.policy.outlook(&***tool);
             outlook.verdict.decision != Decision::Deny
         };
-        let tools = catalog.tools().filter(allowed).cloned().collect();
+        // What comes to a conversation later stands last: what was there stays where it was.
+        let (last, first): (Vec<_>, Vec<_>) = catalog
+            .tools()
+            .filter(allowed)
+            .cloned()
+            .partition(|tool| self.reads_artifacts(tool));
+        let tools = [first, last].concat();
         let missing = self.shared.servers.iter().filter_map(|(name, member)| {
             let reason = member.state.borrow().why_missing()?;
             Some(MissingServer {
@@ -377,6 +409,13 @@ impl Host {
             claimed: names(claimed),
         }
     }
+}
+
+/// The built-in server that reads artifacts, unless a configured one stands in its place.
+fn reader(config: &Config, builtins: &[Builtin]) -> Option<ServerName> {
+    let mut builtins = builtins.iter();
+    let reader = builtins.find(|builtin| builtin.on_demand)?;
+    (!config.servers.contains_key(&reader.name)).then(|| reader.name.clone())
 }
 
 impl Drop for Shared {

@@ -7,6 +7,7 @@
 
 pub mod approve;
 mod arguments;
+pub mod artifact;
 pub mod catalog;
 pub mod config;
 mod digest;
@@ -20,6 +21,7 @@ pub mod outcome;
 pub mod pins;
 mod pipeline;
 pub mod policy;
+mod preview;
 pub mod questions;
 pub mod result;
 pub mod review;
@@ -34,4 +36,5 @@ pub use host::{Builtin, Failure, FailureKind, Host, Parts, Ready, ServerState, S
 pub use kept_file::KeptFileError;
 pub use name::ToolName;
 pub use pipeline::{CallContext, CallReport, Permit, ProposedCall};
+pub use preview::Preview;
 pub use schema::{Schema, UnusableSchema, Violation};

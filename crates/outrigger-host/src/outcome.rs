@@ -12,7 +12,7 @@ use crate::schema::Violation;
 #[derive(Debug)]
 pub enum CallOutcome {
     /// The server answered; its `isError` is data for the model.
-    Completed(ToolResult),
+    Completed(Box<ToolResult>),
     /// Never sent: it could not be, or was not allowed.
     Rejected(Rejection),
     /// Not sent: the server was not there. Nothing left this process.
@@ -42,6 +42,18 @@ pub enum Rejection {
     BadArguments {
         /// Where and why, the first few.
         violations: Vec<Violation>,
+    },
+    /// A handle in the arguments names no artifact that this run may use, or one that cannot be read.
+    NoArtifact {
+        /// As written.
+        handle: String,
+        /// Why.
+        reason: String,
+    },
+    /// The tool broke its contract too often in this run.
+    SetAside {
+        /// How.
+        reason: String,
     },
     /// A rule denied it.
     Denied {
@@ -102,6 +114,8 @@ pub struct ContractViolation {
     pub tool: String,
     /// What is wrong, with the JSON pointer where there is one.
     pub what: String,
+    /// The JSON pointer (RFC 6901) into the structured content, to the first place that is wrong.
+    pub pointer: Option<String>,
 }
 
 impl CallOutcome {

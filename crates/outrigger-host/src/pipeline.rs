@@ -3,29 +3,34 @@
 //! gateway, library) comes through [`Host::call`]; there is no other road to a server.
 
 mod authorize;
+mod contract;
 mod dispatch;
 mod finish;
 mod hooked;
+pub(crate) mod keep;
 mod late;
 mod prepare;
+mod told;
 
 use std::borrow::Cow;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use outrigger_connect::{Progress, ServerName};
-use outrigger_journal::{Event, OutcomeKind, Run};
+use outrigger_journal::{ArtifactRef, Event, HandedArtifact, Kept, OutcomeKind, Run};
 use serde_json::value::RawValue;
 use tokio_util::sync::CancellationToken;
 
 pub use authorize::Permit;
 pub(crate) use authorize::Sessions;
+pub(crate) use contract::Broken;
 
 use self::late::LateAnswers;
+use self::told::Told;
 use crate::catalog::CatalogTool;
 use crate::host::Host;
 use crate::outcome::{CallOutcome, Rejection};
-use crate::policy::Principal;
+use crate::policy::{Origins, Principal};
 use crate::toolset::Toolset;
 use crate::words::{self, Words};
 
@@ -58,16 +63,22 @@ pub struct CallContext {
 pub struct CallReport {
     /// Its number within the run.
     pub call: u32,
+    /// The tool's server and the server's own name for it; `None` when it was not found.
+    pub tool: Option<(ServerName, String)>,
+    /// What was or would have been sent, with the handles of artifacts in the places of their
+    /// contents; `None` when that did not come to be.
+    pub arguments: Option<Box<RawValue>>,
     /// How it ended.
     pub outcome: CallOutcome,
-    /// The server whose data may be among `words`; `None` when all of them are ours.
-    pub origin: Option<ServerName>,
+    /// The servers whose data may be among `words`; none when all of them are ours.
+    pub origins: Origins,
     /// What the model reads about it.
     pub words: Vec<Words>,
     /// One line for a person.
     pub summary: String,
     /// From sending to the end; zero when nothing was sent.
     pub took: Duration,
+    told: Told,
 }
 
 impl Host {
@@ -78,40 +89,49 @@ impl Host {
         proposed: ProposedCall,
         context: CallContext,
     ) -> CallReport {
+        let principal = context.principal;
         let mut line = LedgerLine::open(self.run(), self.next_call(), &proposed);
-        let outcome = self.stages(toolset, &proposed, context, &mut line).await;
-        let mut words = words::for_model(
-            &outcome,
-            line.server.as_ref().map(ServerName::as_str),
-            &self.checks(toolset, &proposed.tool),
-        );
-        let restarted = line
-            .server
-            .as_ref()
-            .filter(|server| self.take_restarted(server));
-        if let Some(server) = restarted {
-            words.insert(0, words::restarted(server.as_str()));
+        let mut outcome = self.stages(toolset, &proposed, context, &mut line).await;
+        line.reached(&outcome);
+        if let Some(tool) = &line.tool {
+            self.watch_contract(tool, &outcome);
         }
-        let remarks = usize::from(restarted.is_some());
-        self.clean(&mut words);
+        let room = self.room(&proposed.tool, principal);
+        self.keep(&mut outcome, &mut line, room).await;
+        let mut telling = self.told(toolset, &proposed, &line);
+        let mut words = telling.words(self, &outcome);
         let summary = words::for_person(&outcome);
         let summary = self.redactor().redact(&summary).into_owned();
         let took = line.close(&outcome, &words, &summary);
-        let origin = line.server.clone().filter(|_| shows_a_server(&outcome));
         // Whatever becomes of the hooks, how the call ended is written.
-        let shown = hooked::Shown {
+        let mut shown = hooked::Shown {
             words: &mut words,
-            remarks,
+            remarks: telling.remarks(),
             framed: matches!(outcome, CallOutcome::Completed(_)),
+            changed: false,
         };
-        self.after_call(&proposed, &outcome, &line, shown).await;
+        self.after_call(&proposed, &outcome, &line, &mut shown)
+            .await;
+        telling.changed = shown.changed;
+        self.hand_out(&outcome, &telling, &mut words).await;
+        let has_data = shows_a_server(&outcome);
         CallReport {
             call: line.call,
+            tool: line
+                .tool
+                .as_ref()
+                .map(|tool| (tool.server.clone(), tool.raw_name.clone())),
+            arguments: line.arguments.take(),
             outcome,
-            origin,
+            origins: if has_data {
+                telling.origins.clone()
+            } else {
+                Origins::default()
+            },
             words,
             summary,
             took,
+            told: telling,
         }
     }
 
@@ -136,7 +156,7 @@ impl Host {
         if context.cancel.is_cancelled() {
             return CallOutcome::Rejected(Rejection::Cancelled);
         }
-        let prepared = match prepare::prepare(toolset, proposed) {
+        let prepared = match self.prepare(toolset, proposed, context.principal).await {
             Ok(prepared) => prepared,
             Err(rejection) => return CallOutcome::Rejected(rejection),
         };
@@ -144,6 +164,7 @@ impl Host {
         let asked = hooked::Asked {
             toolset,
             proposed,
+            principal: context.principal,
             cancel: &context.cancel,
         };
         let prepared = match self.before_call(&asked, prepared, line).await {
@@ -155,8 +176,10 @@ impl Host {
             Err(rejection) => return CallOutcome::Rejected(rejection),
         };
         let outcome = self.dispatch(permit, context, line).await;
-        if let (Some(server), true) = (&line.server, shows_a_server(&outcome)) {
-            self.came_from(server.as_str());
+        if shows_a_server(&outcome) {
+            for server in line.origins.servers() {
+                self.came_from(server);
+            }
         }
         outcome
     }
@@ -175,8 +198,14 @@ pub(crate) struct LedgerLine {
     server: Option<ServerName>,
     tool: Option<Arc<CatalogTool>>,
     arguments: Option<Box<RawValue>>,
+    /// Whose data the result is.
+    origins: Origins,
     sent: Option<Instant>,
     answered: Option<Box<RawValue>>,
+    kept: Option<Kept>,
+    artifacts: Vec<ArtifactRef>,
+    /// How it ended, as soon as that is known.
+    reached: Option<(OutcomeKind, bool, String)>,
     late: Arc<LateAnswers>,
     closed: bool,
 }
@@ -195,8 +224,12 @@ impl LedgerLine {
             server: None,
             tool: None,
             arguments: None,
+            origins: Origins::default(),
             sent: None,
             answered: None,
+            kept: None,
+            artifacts: Vec::new(),
+            reached: None,
             late: Arc::default(),
             closed: false,
         }
@@ -206,19 +239,43 @@ impl LedgerLine {
         self.server = Some(prepared.tool.server.clone());
         self.tool = Some(Arc::clone(&prepared.tool));
         self.arguments = Some(prepared.arguments.raw.clone());
+        self.origins = prepared.result_origins();
+        let handed = prepared.arguments.artifacts.iter();
         self.run.record(Event::CallPrepared {
             call: self.call,
             server: prepared.tool.server.to_string(),
             raw_tool: prepared.tool.raw_name.clone(),
             arguments: prepared.arguments.raw.clone(),
             repairs: prepared.arguments.repairs.clone(),
+            artifacts: handed
+                .map(|given| HandedArtifact {
+                    artifact: given.artifact.clone(),
+                    origins: given.origins.servers().map(ToOwned::to_owned).collect(),
+                })
+                .collect(),
         });
+    }
+
+    /// It is known how the call ends; what is left to do may be given up on.
+    fn reached(&mut self, outcome: &CallOutcome) {
+        if let CallOutcome::Completed(result) = outcome {
+            let raw = result.raw.here();
+            self.answered = raw
+                .filter(|raw| raw.get().len() <= keep::RECORDED)
+                .map(ToOwned::to_owned);
+        }
+        let summary = self
+            .run
+            .redactor()
+            .redact(&words::for_person(outcome))
+            .into_owned();
+        self.reached = Some((outcome.kind(), outcome.is_error(), summary));
     }
 
     fn close(&mut self, outcome: &CallOutcome, words: &[Words], summary: &str) -> Duration {
         let tokens = words.iter().map(|words| match words {
             Words::Text(text) => crate::tokens::estimate(text),
-            Words::Image { .. } => IMAGE_TOKENS,
+            Words::Image { .. } => keep::IMAGE_TOKENS,
         });
         self.end(
             outcome.kind(),
@@ -243,7 +300,8 @@ impl LedgerLine {
             is_error,
             summary,
             result: self.answered.take(),
-            kept: None,
+            kept: self.kept.take(),
+            artifacts: std::mem::take(&mut self.artifacts),
             tokens,
             took_ms: u64::try_from(took.as_millis()).unwrap_or(u64::MAX),
         });
@@ -252,12 +310,13 @@ impl LedgerLine {
     }
 }
 
-/// What an image costs a model to read, about; providers count by size.
-const IMAGE_TOKENS: u64 = 1000;
-
 impl Drop for LedgerLine {
     fn drop(&mut self) {
         if self.closed {
+            return;
+        }
+        if let Some((kind, is_error, summary)) = self.reached.take() {
+            self.end(kind, is_error, summary, 0);
             return;
         }
         let (kind, summary) = match self.sent {

@@ -22,6 +22,7 @@ use super::Builtin;
 use crate::catalog::{Catalog, Standing, ToolFilter};
 use crate::config::{Config, EntryState, Layer, ServerDefaults, ServerSettings};
 use crate::pins::{Pins, ServerIdentity};
+use crate::pipeline::Broken;
 use crate::questions::{Answers, Clerk};
 
 /// Where a server stands: `Starting`, then `Ready`, then any of the others.
@@ -113,6 +114,9 @@ pub(super) struct Launch {
     /// Counts with [`Catalog::revision`].
     pub(super) published: watch::Sender<u64>,
     pub(super) stop: CancellationToken,
+    /// Over when there is an artifact to read.
+    pub(super) wanted: CancellationToken,
+    pub(super) broken: Arc<Broken>,
 }
 
 /// One server as it is to be started, or not.
@@ -129,6 +133,8 @@ enum Start {
         /// `None` for one of ours: it is what it is with this program.
         identity: Option<ServerIdentity>,
         answers: Answers,
+        /// Only once there is an artifact to read.
+        on_demand: bool,
     },
     SetAside(Failure),
     Disabled,
@@ -185,6 +191,7 @@ impl Plan {
             filter: ToolFilter::default(),
             identity: None,
             answers: Answers::default(),
+            on_demand: builtin.on_demand,
         };
         Self {
             name: builtin.name.clone(),
@@ -217,6 +224,7 @@ impl Plan {
                     of_project: matches!(layer, Layer::Project | Layer::TrustedProject),
                 }),
                 answers: settings.answers,
+                on_demand: false,
             },
             Err(error) => Start::SetAside(Failure::config(error.to_string(), Vec::new())),
         }
@@ -250,7 +258,11 @@ pub(super) fn spawn(plan: Plan, launch: &Launch, tasks: &TaskTracker) -> (Server
             filter,
             identity,
             answers,
+            on_demand,
         } => {
+            if on_demand {
+                state.send_replace(ServerState::Disabled);
+            }
             let mut launch = launch.clone();
             let handlers = launch.clerk.handlers(answers);
             launch.connector = launch.connector.with_handlers(handlers);
@@ -263,7 +275,15 @@ pub(super) fn spawn(plan: Plan, launch: &Launch, tasks: &TaskTracker) -> (Server
                 state,
                 restarted: Arc::clone(&restarted),
             };
-            tasks.spawn(Box::pin(life.run()));
+            tasks.spawn(Box::pin(async move {
+                if on_demand {
+                    tokio::select! {
+                        () = life.launch.stop.cancelled() => return life.stopped(),
+                        () = life.launch.wanted.cancelled() => {}
+                    }
+                }
+                life.run().await;
+            }));
         }
     }
     let state = watched;

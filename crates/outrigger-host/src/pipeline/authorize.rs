@@ -9,14 +9,15 @@ use tokio::sync::Mutex;
 use super::prepare::Prepared;
 use super::{CallContext, LedgerLine};
 use crate::approve::{Answer, Question};
-use crate::arguments::Arguments;
+use crate::arguments::{Arguments, filled};
+use crate::artifact::SCHEME;
 use crate::catalog::CatalogTool;
 use crate::config::Decision;
 use crate::digest::Digest;
 use crate::host::Host;
 use crate::name::ToolName;
 use crate::outcome::Rejection;
-use crate::policy::{Call, Subject};
+use crate::policy::{Call, Origins, Subject};
 
 /// Leave to make one call. It cannot be made elsewhere, copied, or used twice.
 ///
@@ -70,11 +71,13 @@ impl Host {
             arguments,
             say,
         } = prepared;
+        let args_from = args_from(&arguments);
         let verdict = self.policy().decide(&Call {
             subject: Subject::from(&*tool),
             arguments: arguments.raw.get(),
             principal: context.principal,
             origins: &self.origins(),
+            args_from: &args_from,
         });
         let (verdict, by) = say.with(verdict);
         let decided = |allowed, by, reason: Option<String>| {
@@ -104,10 +107,13 @@ impl Host {
         let anew = by == DecidedBy::Hook;
         let key = (!anew).then(|| (tool.name.clone(), tool.digest, verdict.rule.clone()));
         let server = self.identity(&tool.server);
+        let exact = exact(&arguments);
         let question = Question {
             tool: &tool,
             server: server.as_ref(),
             arguments: arguments.raw.get(),
+            exact: exact.as_deref().unwrap_or(arguments.raw.get()),
+            artifacts: &arguments.artifacts,
             rule: &verdict.rule,
             anew,
         };
@@ -133,6 +139,28 @@ impl Host {
         }
         answer
     }
+}
+
+/// The servers that the artifacts in the arguments came from.
+fn args_from(arguments: &Arguments) -> Origins {
+    let artifacts = arguments.artifacts.iter();
+    artifacts
+        .flat_map(|given| given.origins.servers())
+        .collect()
+}
+
+/// The arguments with the whole digest of each artifact, where there are any: what is said about calls
+/// to come is said about these very contents.
+fn exact(arguments: &Arguments) -> Option<String> {
+    if arguments.artifacts.is_empty() {
+        return None;
+    }
+    Some(filled::renamed(&arguments.raw, |digits| {
+        let digests = arguments.artifacts.iter();
+        let mut digests = digests.map(|given| given.artifact.digest.to_string());
+        let digest = digests.find(|digest| digest.starts_with(digits))?;
+        Some(format!("{SCHEME}{digest}"))
+    }))
 }
 
 /// What an answer comes to: who is to be named for it, with what words, and whether the call may run.

@@ -43,6 +43,11 @@ impl Host {
         line: &mut LedgerLine,
     ) -> CallOutcome {
         let (tool, arguments) = permit.redeem();
+        // Only now: what the rules have not seen does not leave the store.
+        let filled = match self.as_sent(&tool, &arguments).await {
+            Ok(filled) => filled,
+            Err(reason) => return CallOutcome::NotSent(reason),
+        };
         let connection = match self.current(&tool, &context.cancel).await {
             Ok(connection) => connection,
             Err(outcome) => return outcome,
@@ -65,8 +70,13 @@ impl Host {
             on_late: Some(Box::new(move |answer| late.came(&run, call, answer))),
         };
         let answer = connection
-            .call_tool(&tool.raw_name, &arguments.raw, options)
+            .call_tool(
+                &tool.raw_name,
+                filled.as_deref().unwrap_or(&arguments.raw),
+                options,
+            )
             .await;
+        drop(filled);
         if let Err(CallError::NotSent(_)) = answer {
             line.sent = None;
         }

@@ -8,13 +8,14 @@ use serde::Serialize;
 use serde_json::value::RawValue;
 use tokio_util::sync::CancellationToken;
 
-use super::prepare::{Prepared, prepare};
+use super::prepare::Prepared;
 use super::{LedgerLine, ProposedCall};
 use crate::config::{Decision, HookEvent};
 use crate::hidden;
 use crate::hooks::{AfterAnswer, Answered, BeforeAnswer, Note, Word, no_reason};
 use crate::host::Host;
 use crate::outcome::{CallOutcome, Rejection};
+use crate::policy::Principal;
 use crate::toolset::Toolset;
 use crate::words::{self, Words};
 
@@ -22,6 +23,7 @@ use crate::words::{self, Words};
 pub(super) struct Asked<'a> {
     pub(super) toolset: &'a Toolset,
     pub(super) proposed: &'a ProposedCall,
+    pub(super) principal: Principal,
     pub(super) cancel: &'a CancellationToken,
 }
 
@@ -32,6 +34,8 @@ pub(super) struct Shown<'a> {
     pub(super) remarks: usize,
     /// Whether a frame follows.
     pub(super) framed: bool,
+    /// Whether a hook has changed it, or kept it back.
+    pub(super) changed: bool,
 }
 
 /// What a hook is told about a call.
@@ -83,7 +87,7 @@ impl Host {
                 () = asked.cancel.cancelled() => return Err(Rejection::Cancelled),
                 answered = self.hooks().ask(hook, &input) => answered,
             };
-            prepared = take(asked, prepared, &answered, line)?;
+            prepared = self.take(asked, prepared, &answered, line).await?;
         }
         Ok(prepared)
     }
@@ -95,7 +99,7 @@ impl Host {
         proposed: &ProposedCall,
         outcome: &CallOutcome,
         line: &LedgerLine,
-        mut shown: Shown<'_>,
+        shown: &mut Shown<'_>,
     ) {
         let sent = !matches!(outcome, CallOutcome::Rejected(_) | CallOutcome::NotSent(_));
         let (Some(tool), true) = (&line.tool, sent && self.hooks().has(HookEvent::AfterCall))
@@ -135,9 +139,71 @@ impl Host {
                     said
                 }
             };
+            shown.changed |= note.changed;
             answered.record(&line.run, Some(line.call), said, note);
         }
         self.clean(shown.words);
+    }
+
+    /// What one answer makes of the call.
+    async fn take(
+        &self,
+        asked: &Asked<'_>,
+        mut prepared: Prepared,
+        answered: &Answered<BeforeAnswer>,
+        line: &mut LedgerLine,
+    ) -> Result<Prepared, Rejection> {
+        let hook = answered.hook.clone();
+        let (answer, said, reason) = match &answered.answer {
+            Ok(None) => (None, HookSaid::Nothing, None),
+            Ok(Some(answer)) => {
+                let said = match answer.decision {
+                    None => HookSaid::Nothing,
+                    Some(Word::Allow) => HookSaid::Allow,
+                    Some(Word::Ask) => HookSaid::Ask,
+                    Some(Word::Deny) => HookSaid::Deny,
+                };
+                (Some(answer), said, answer.reason.clone())
+            }
+            Err(fault) => {
+                let (said, reason) = fault.told();
+                (None, said, Some(reason))
+            }
+        };
+        let arguments = answer.and_then(|answer| answer.arguments.as_deref());
+        let note = Note {
+            changed: arguments.is_some(),
+            reason: reason.clone(),
+        };
+        answered.record(&line.run, Some(line.call), said, note);
+        match said {
+            HookSaid::Deny | HookSaid::Failed => {
+                return Err(denied(line, hook, reason.unwrap_or_else(no_reason)));
+            }
+            HookSaid::Allow => prepared.say.add(Decision::Allow, &hook, reason),
+            HookSaid::Ask => prepared.say.add(Decision::Ask, &hook, reason),
+            HookSaid::Nothing => {}
+        }
+        let Some(arguments) = arguments else {
+            return Ok(prepared);
+        };
+        let changed = ProposedCall {
+            tool: asked.proposed.tool.clone(),
+            arguments: arguments.get().to_owned(),
+            turn: asked.proposed.turn,
+        };
+        let again = self.prepare(asked.toolset, &changed, asked.principal).await;
+        let mut again = again.map_err(|rejection| {
+            let unfit = words::for_person(&CallOutcome::Rejected(rejection));
+            denied(
+                line,
+                hook,
+                format!("it changed the arguments to what the tool does not take: {unfit}"),
+            )
+        })?;
+        again.say = prepared.say;
+        line.prepared(&again);
+        Ok(again)
     }
 }
 
@@ -195,65 +261,6 @@ impl Shown<'_> {
 
 fn plain(text: &str) -> Words {
     Words::Text(hidden::escape(text).into_owned())
-}
-
-/// What one answer makes of the call.
-fn take(
-    asked: &Asked<'_>,
-    mut prepared: Prepared,
-    answered: &Answered<BeforeAnswer>,
-    line: &mut LedgerLine,
-) -> Result<Prepared, Rejection> {
-    let hook = answered.hook.clone();
-    let (answer, said, reason) = match &answered.answer {
-        Ok(None) => (None, HookSaid::Nothing, None),
-        Ok(Some(answer)) => {
-            let said = match answer.decision {
-                None => HookSaid::Nothing,
-                Some(Word::Allow) => HookSaid::Allow,
-                Some(Word::Ask) => HookSaid::Ask,
-                Some(Word::Deny) => HookSaid::Deny,
-            };
-            (Some(answer), said, answer.reason.clone())
-        }
-        Err(fault) => {
-            let (said, reason) = fault.told();
-            (None, said, Some(reason))
-        }
-    };
-    let arguments = answer.and_then(|answer| answer.arguments.as_deref());
-    let note = Note {
-        changed: arguments.is_some(),
-        reason: reason.clone(),
-    };
-    answered.record(&line.run, Some(line.call), said, note);
-    match said {
-        HookSaid::Deny | HookSaid::Failed => {
-            return Err(denied(line, hook, reason.unwrap_or_else(no_reason)));
-        }
-        HookSaid::Allow => prepared.say.add(Decision::Allow, &hook, reason),
-        HookSaid::Ask => prepared.say.add(Decision::Ask, &hook, reason),
-        HookSaid::Nothing => {}
-    }
-    let Some(arguments) = arguments else {
-        return Ok(prepared);
-    };
-    let changed = ProposedCall {
-        tool: asked.proposed.tool.clone(),
-        arguments: arguments.get().to_owned(),
-        turn: asked.proposed.turn,
-    };
-    let mut again = prepare(asked.toolset, &changed).map_err(|rejection| {
-        let unfit = words::for_person(&CallOutcome::Rejected(rejection));
-        denied(
-            line,
-            hook,
-            format!("it changed the arguments to what the tool does not take: {unfit}"),
-        )
-    })?;
-    again.say = prepared.say;
-    line.prepared(&again);
-    Ok(again)
 }
 
 fn denied(line: &LedgerLine, hook: String, reason: String) -> Rejection {

@@ -52,9 +52,13 @@ fn event(call: u32, answer: Result<Box<RawValue>, CallError>) -> Option<Event> {
     let (outcome, summary, result) = match answer {
         Ok(raw) => match ToolResult::read(raw) {
             Ok(result) => {
-                let raw = result.raw.clone();
-                let summary = words::for_person(&CallOutcome::Completed(result));
-                (OutcomeKind::Completed, summary, Some(raw))
+                let outcome = CallOutcome::Completed(Box::new(result));
+                let summary = words::for_person(&outcome);
+                let raw = match outcome {
+                    CallOutcome::Completed(result) => result.raw.into_here(),
+                    _ => None,
+                };
+                (OutcomeKind::Completed, summary, raw)
             }
             Err((raw, what)) => (OutcomeKind::Violated, what, Some(raw)),
         },

@@ -17,7 +17,7 @@ use outrigger_host::policy::Policy;
 use outrigger_host::toolset::Toolset;
 use outrigger_host::words::Words;
 use outrigger_host::{CallContext, CallReport, Host, Parts, ProposedCall};
-use outrigger_journal::{Event, Journal, OutcomeKind, Recorded, Run, RunOptions};
+use outrigger_journal::{Artifacts, Event, Journal, OutcomeKind, Recorded, Run, RunOptions};
 use serde_json::{Value, json};
 use tokio::io::{AsyncBufReadExt, AsyncWriteExt, BufReader, DuplexStream};
 use tokio::sync::{Semaphore, mpsc};
@@ -38,6 +38,8 @@ pub(crate) struct Person {
     answers: Mutex<VecDeque<Answer>>,
     /// The questions, as `tool arguments`.
     pub(crate) asked: Mutex<Vec<String>>,
+    /// What a grant would be bound to.
+    pub(crate) exact: Mutex<Vec<String>>,
     /// One permit for each question that may be answered.
     pub(crate) gate: Semaphore,
     open: AtomicUsize,
@@ -64,7 +66,15 @@ impl Server {
     fn new() -> Self {
         let names = ["keep", "wait", "leave", "garble", "fail", "refuse", "tell"];
         let mut tools: Vec<_> = names.into_iter().map(tool).collect();
+        tools.push(json!({ "name": "give", "inputSchema": { "type": "object" } }));
+        let taken = json!({ "text": { "type": "string", "maxLength": 1_000_000 }, "rows": { "type": "array" } });
+        tools.push(
+            json!({ "name": "take", "inputSchema": { "type": "object", "properties": taken } }),
+        );
         let output = json!({ "type": "object", "required": ["n"], "properties": { "n": { "type": "integer" } } });
+        tools.push(
+            json!({ "name": "shape", "inputSchema": { "type": "object" }, "outputSchema": output }),
+        );
         tools.push(
             json!({ "name": "break", "inputSchema": { "type": "object" }, "outputSchema": output }),
         );
@@ -127,6 +137,8 @@ impl Server {
                 "break" => {
                     json!({ "content": [{ "type": "text", "text": "beside it" }], "structuredContent": { "n": "seven" } })
                 }
+                // Its own argument, as the result.
+                "give" | "shape" => message["params"]["arguments"]["result"].clone(),
                 "refuse" => return Some(error(message, -32000, "not today")),
                 _ => json!({ "content": [{ "type": "text", "text": "kept" }] }),
             },
@@ -181,6 +193,7 @@ impl Person {
         Self {
             answers: Mutex::new(answers.into_iter().collect()),
             asked: Mutex::default(),
+            exact: Mutex::default(),
             gate: Semaphore::new(gate),
             open: AtomicUsize::new(0),
             most_open: AtomicUsize::new(0),
@@ -191,10 +204,12 @@ impl Person {
 #[async_trait]
 impl Approver for Person {
     async fn ask(&self, question: Question<'_>) -> Answer {
-        self.asked
-            .lock()
-            .unwrap()
-            .push(format!("{} {}", question.tool.raw_name, question.arguments));
+        let mut asked = format!("{} {}", question.tool.raw_name, question.arguments);
+        for given in question.artifacts {
+            asked = format!("{asked} ({})", given.described());
+        }
+        self.asked.lock().unwrap().push(asked);
+        self.exact.lock().unwrap().push(question.exact.to_owned());
         self.most_open.fetch_max(
             self.open.fetch_add(1, Ordering::SeqCst) + 1,
             Ordering::SeqCst,
@@ -221,6 +236,10 @@ pub(crate) struct Plan {
     /// Questions that are answered at once.
     pub(crate) gate: usize,
     pub(crate) recorded: bool,
+    /// Whether there is a store of artifacts.
+    pub(crate) keeps: bool,
+    /// The store of another host, to be used in its place.
+    pub(crate) store: Option<Artifacts>,
     /// Runs the hooks of the configuration.
     pub(crate) runner: Option<Arc<dyn HookRunner>>,
 }
@@ -234,6 +253,8 @@ impl Default for Plan {
             answers: Vec::new(),
             gate: 100,
             recorded: true,
+            keeps: true,
+            store: None,
             runner: None,
         }
     }
@@ -280,6 +301,10 @@ impl Lab {
                 None => Hooks::none(),
             }),
             pins: Pins::none(),
+            artifacts: plan.store.or_else(|| {
+                plan.keeps
+                    .then(|| Artifacts::open(&place.path("state/artifacts"), &journal))
+            }),
         };
         let host = Host::start(&config, parts);
         assert_eq!(

@@ -14,3 +14,4 @@ mod hooks;
 mod lab;
 mod pipeline;
 mod policy;
+mod results;

@@ -136,7 +136,7 @@ impl Life {
         }
     }
 
-    fn stopped(&self) {
+    pub(super) fn stopped(&self) {
         self.state.send_replace(ServerState::Stopped);
     }
 
@@ -267,6 +267,8 @@ impl Life {
                 "configuration names the tool `{stranger}`, which the server does not have"
             ));
         }
+        let broken = self.launch.broken.take_out(&mut catalog.tools);
+        catalog.set_aside.extend(broken);
         let admits = |tool: &mut Arc<CatalogTool>| !self.filter.admits(&tool.raw_name);
         catalog.withheld = catalog.tools.extract_if(.., admits).collect();
         if let Some(identity) = &self.identity {
