@@ -26,7 +26,7 @@ impl Agent {
         let work = self.in_order(toolset, within, progress.turns, &stop);
         tokio::pin!(work);
         let mut out_of_time = false;
-        let reports = tokio::select! {
+        let mut reports = tokio::select! {
             reports = &mut work => reports,
             () = progress.time_over() => {
                 out_of_time = true;
@@ -34,6 +34,7 @@ impl Agent {
                 work.await
             }
         };
+        self.host.fit_turn(&mut reports).await;
         let mut results = Vec::with_capacity(calls.len());
         for (call, report) in within.iter().zip(reports) {
             progress.calls.count(&report.outcome);
@@ -89,15 +90,12 @@ impl Agent {
     fn result(&self, call: &ToolCall, report: CallReport) -> ToolResultMessage {
         let sees_images = self.model.limits().sees_images;
         let is_error = report.outcome.is_error();
-        let content = report.words.into_iter().map(|words| match words {
-            Words::Image { media_type, data } if sees_images => Part::Image { media_type, data },
+        // Before each image stands a line about it, which is all that others read.
+        let content = report.words.into_iter().filter_map(|words| match words {
             Words::Image { media_type, data } => {
-                let bytes = data.len() / 4 * 3;
-                Part::text(format!(
-                    "[image, {media_type}, about {bytes} bytes; this model does not see images]"
-                ))
+                sees_images.then_some(Part::Image { media_type, data })
             }
-            Words::Text(text) => Part::text(text),
+            Words::Text(text) => Some(Part::text(text)),
         });
         ToolResultMessage {
             call_id: call.id.clone(),

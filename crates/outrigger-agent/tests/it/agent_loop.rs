@@ -124,11 +124,13 @@ impl Stage {
                 name,
                 description: String::new(),
                 pipe,
+                on_demand: false,
             }],
             approver: Arc::new(NobodyThere),
             questions: outrigger_host::questions::Questions::default(),
             policy: Policy::new(&config.policy, &[]).unwrap(),
             hooks: Arc::new(Hooks::none()),
+            artifacts: None,
             pins: Pins::none(),
         };
         let host = Host::start(&config, parts);
