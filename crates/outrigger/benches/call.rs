@@ -116,6 +116,7 @@ impl Governed {
             name: ServerName::new("echo").unwrap(),
             description: String::new(),
             pipe: Arc::new(Echo),
+            on_demand: false,
         };
         let parts = Parts {
             connector: Connector::new("0", None),
@@ -126,6 +127,7 @@ impl Governed {
             policy: Policy::new(&config.policy, &[]).unwrap(),
             pins: Pins::none(),
             hooks: Arc::new(Hooks::none()),
+            artifacts: None,
         };
         let host = Host::start(&config, parts);
         assert!(host.settled(Duration::from_secs(10)).await.is_empty());

@@ -1,8 +1,12 @@
 //! What `ask` tells besides the answer: one JSON document, or what the run cost.
 
+use jiff::Timestamp;
 use outrigger_agent::Answer;
-use outrigger_journal::{CallLine, Event, Journal, Recorded, RunId, Tokens};
+use outrigger_journal::{
+    ArtifactRef, CallLine, Event, Journal, OutcomeKind, Recorded, RunId, Tokens,
+};
 use serde::Serialize;
+use serde_json::Value;
 
 use crate::display::seconds;
 use crate::error::CommandError;
@@ -20,8 +24,56 @@ struct Document<'a> {
     model: Option<String>,
     turns: u32,
     usage: Tokens,
-    calls: Vec<CallLine>,
+    calls: Vec<CallDocument>,
     servers: Vec<ServerLine>,
+}
+
+/// A call, as the ledger has it.
+#[derive(Serialize)]
+struct CallDocument {
+    run: String,
+    call: u32,
+    tool: String,
+    server: Option<String>,
+    /// JSON, unless what the model wrote was none.
+    arguments: Value,
+    sent: bool,
+    outcome: Option<OutcomeKind>,
+    is_error: bool,
+    summary: String,
+    artifacts: Vec<ArtifactRef>,
+    took_ms: u64,
+    at: Timestamp,
+}
+
+impl CallDocument {
+    fn of(line: CallLine, events: &[Recorded]) -> Self {
+        let ended = events.iter().find_map(|recorded| match &recorded.event {
+            Event::CallEnded {
+                call,
+                is_error,
+                artifacts,
+                ..
+            } if *call == line.call => Some((*is_error, artifacts.clone())),
+            _ => None,
+        });
+        let (is_error, artifacts) = ended.unwrap_or_default();
+        Self {
+            run: line.run.to_string(),
+            call: line.call,
+            tool: line.tool,
+            server: line.server,
+            arguments: serde_json::from_str(&line.arguments)
+                .unwrap_or_else(|_| line.arguments.into()),
+            sent: line.sent,
+            outcome: line.outcome,
+            is_error,
+            summary: line.summary,
+            artifacts,
+            took_ms: line.took_ms,
+            at: line.at,
+        }
+    }
 }
 
 /// A server, as the run found it.
@@ -51,6 +103,7 @@ pub(crate) async fn print_json(
     else {
         return Err(CommandError::failed("the run has no end"));
     };
+    let lines = journal.calls(run).await?.into_iter();
     let document = Document {
         run: run.to_string(),
         status: status.as_str(),
@@ -59,7 +112,7 @@ pub(crate) async fn print_json(
         model: events.iter().find_map(model_of),
         turns: answer.turns,
         usage,
-        calls: journal.calls(run).await?,
+        calls: lines.map(|line| CallDocument::of(line, &events)).collect(),
         servers: events.iter().filter_map(server_of).collect(),
     };
     screen.json(&document)

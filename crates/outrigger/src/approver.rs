@@ -89,7 +89,7 @@ impl Person {
             let Some(line) = self.keyboard.line().await else {
                 return Some(Answer::Nobody);
             };
-            let pattern = match Pattern::typed(&line, question.arguments) {
+            let pattern = match Pattern::typed(&line, question.exact) {
                 Ok(pattern) => pattern,
                 Err(error) => {
                     self.screen.insist(visible::line(&error.to_string()));
@@ -133,6 +133,13 @@ impl Person {
             visible::line(tool.server.as_str())
         ));
         self.arguments(question.arguments, false);
+        let mut label = "contents ";
+        for given in question.artifacts {
+            let given = given.described();
+            self.screen
+                .insist(format_args!("  {} {}", title(label), visible::line(&given)));
+            label = "         ";
+        }
         self.screen.insist(format_args!(
             "  {} {}",
             title("asked by "),

@@ -17,8 +17,10 @@ use outrigger_host::hooks::{HookRefusal, Hooks};
 use outrigger_host::pins::{PinMode, Pins};
 use outrigger_host::policy::Policy;
 use outrigger_host::questions::{Questions, Respondent, Sampler};
-use outrigger_host::{Host, Parts};
-use outrigger_journal::{Event, Journal, Observer, Redactor, Run, RunOptions, RunStatus, Tokens};
+use outrigger_host::{Builtin, Host, Parts};
+use outrigger_journal::{
+    Artifacts, Event, Journal, Observer, Redactor, Run, RunOptions, RunStatus, Tokens,
+};
 use tokio_util::sync::CancellationToken;
 use url::Url;
 
@@ -173,24 +175,24 @@ impl Session {
             return Err(refused(refusal, run, journal).await);
         }
         let workspace = surroundings::workspace(common)?;
-        let builtins = builtin::servers(&config, &workspace)?;
+        let (artifacts, builtins) = ours(common, &config, &workspace, journal.as_ref())?;
         // Without a home there are no tokens, and most servers need none.
         let oauth = oauth(common, run.redactor()).ok();
         let connector = connector(oauth.as_ref(), trace);
-        let questions = Questions {
-            person: person.respondent,
-            sampler,
-            roots: vec![root(&workspace)?],
-        };
         let parts = Parts {
             connector,
             run: run.clone(),
             builtins,
             approver: person.approver,
-            questions,
+            questions: Questions {
+                person: person.respondent,
+                sampler,
+                roots: vec![root(&workspace)?],
+            },
             policy,
             pins,
             hooks: Arc::clone(&hooks),
+            artifacts,
         };
         let host = Host::start(&config, parts);
         Ok(Self {
@@ -303,6 +305,22 @@ impl Session {
         }
         Ok(())
     }
+}
+
+/// Where what tools return is kept, where there is a journal that says so, and the built-in servers.
+fn ours(
+    common: &Common,
+    config: &Config,
+    workspace: &Path,
+    journal: Option<&Journal>,
+) -> Result<(Option<Artifacts>, Vec<Builtin>), CommandError> {
+    let mut builtins = builtin::servers(config, workspace)?;
+    let Some(journal) = journal else {
+        return Ok((None, builtins));
+    };
+    let artifacts = Artifacts::open(&surroundings::artifacts(common)?, journal);
+    builtins.extend(builtin::reader(config, &artifacts));
+    Ok((Some(artifacts), builtins))
 }
 
 /// What the person has said about calls to come.

@@ -86,6 +86,11 @@ pub(crate) fn journal(common: &Common) -> Result<PathBuf, CommandError> {
     state(common).map(|dir| dir.join("journal.db"))
 }
 
+/// The folder of what tools returned that does not stand in the journal's file.
+pub(crate) fn artifacts(common: &Common) -> Result<PathBuf, CommandError> {
+    state(common).map(|dir| dir.join("artifacts"))
+}
+
 /// Where it is kept what was said about calls to come; without a home nothing was.
 pub(crate) fn grants(common: &Common) -> Option<PathBuf> {
     state(common).ok().map(|dir| dir.join("grants.toml"))

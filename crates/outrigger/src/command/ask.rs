@@ -66,6 +66,7 @@ async fn ask(
         limits: limits(&config.limits),
     };
     let mut conversation = Conversation::default();
+    session.host.name_artifacts(&question).await;
     let answer = Box::pin(agent.ask(&mut conversation, &question, &*display, cancel)).await;
     drop(agent);
     let (run, journal) = (session.run.id().clone(), session.journal.clone());

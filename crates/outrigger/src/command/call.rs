@@ -1,5 +1,7 @@
 //! `outrigger call`: one tool call, through the same gate as a model's.
 
+mod record;
+
 use std::process::ExitCode;
 use std::sync::Arc;
 use std::time::Duration;
@@ -8,10 +10,10 @@ use outrigger_host::catalog::CatalogTool;
 use outrigger_host::outcome::{CallOutcome, Rejection, UnknownReason};
 use outrigger_host::policy::Principal;
 use outrigger_host::toolset::Toolset;
-use outrigger_host::words::{self, Words};
+use outrigger_host::words;
 use outrigger_host::{CallContext, CallReport, ProposedCall};
 use outrigger_journal::{Event, RunStatus, Tokens};
-use serde_json::{Map, Value, json};
+use serde_json::{Map, Value};
 use tokio_util::sync::CancellationToken;
 
 use crate::cli::{CallArgs, Common};
@@ -19,7 +21,6 @@ use crate::display::{Display, Show};
 use crate::error::{CommandError, Exit};
 use crate::screen::Screen;
 use crate::session::{self, Asked, Opening, Record, Session};
-use crate::visible;
 
 pub(crate) async fn run(
     common: &Common,
@@ -203,46 +204,14 @@ pub(super) fn from_pairs(pairs: &[String], schema: &Value) -> Result<Value, Comm
 
 fn print(report: &CallReport, as_json: bool, screen: Screen) -> Result<(), CommandError> {
     if as_json {
-        let result = match &report.outcome {
-            CallOutcome::Completed(result) => {
-                serde_json::from_str(result.raw.get()).unwrap_or(Value::Null)
-            }
-            _ => Value::Null,
-        };
-        let words: Vec<_> = report.words.iter().filter_map(text).collect();
-        return screen.json(&json!({
-            "call": report.call,
-            "outcome": report.outcome.kind(),
-            "is_error": report.outcome.is_error(),
-            "words": words.join("\n"),
-            "result": result,
-            "took_ms": u64::try_from(report.took.as_millis()).unwrap_or(u64::MAX),
-        }));
+        return screen.json(&record::of(report));
     }
     if let CallOutcome::Completed(result) = &report.outcome {
-        for words in words::plain(result) {
-            match words {
-                Words::Text(text) => {
-                    screen.foreign(&format!("{}\n", text.trim_end_matches('\n')))?;
-                }
-                Words::Image { media_type, data } => {
-                    screen.data(&format!(
-                        "[image, {}, about {} bytes; `--json` has it]\n",
-                        visible::line(&media_type),
-                        data.len() / 4 * 3
-                    ))?;
-                }
-            }
+        for text in words::plain(result) {
+            screen.foreign(&format!("{}\n", text.trim_end_matches('\n')))?;
         }
     }
     Ok(())
-}
-
-fn text(words: &Words) -> Option<&str> {
-    match words {
-        Words::Text(text) => Some(text),
-        Words::Image { .. } => None,
-    }
 }
 
 fn status_of_failure(exit: Exit) -> RunStatus {

@@ -1,6 +1,6 @@
 //! A run told line by line. Events that another line tells as well have none of their own.
 
-use outrigger_journal::{CallLine, DecidedBy, Event, HookSaid};
+use outrigger_journal::{ArtifactRef, CallLine, DecidedBy, Event, HookSaid};
 
 use crate::display::seconds;
 use crate::visible;
@@ -153,12 +153,14 @@ fn of_call(event: &Event, calls: &[CallLine]) -> Option<String> {
             summary,
             took_ms,
             tokens,
+            artifacts,
             ..
         } => {
             format!(
-                "call {call}: {} in {}, ~{tokens} tokens: {summary}",
+                "call {call}: {} in {}, ~{tokens} tokens: {summary}{}",
                 outcome.as_str(),
-                seconds(*took_ms)
+                seconds(*took_ms),
+                kept(artifacts)
             )
         }
         Event::LateAnswer {
@@ -212,6 +214,20 @@ fn of_hook(event: &Event) -> Option<String> {
         seconds(*took_ms),
         because(reason.as_deref())
     ))
+}
+
+/// The artifacts of an answer.
+fn kept(artifacts: &[ArtifactRef]) -> String {
+    let kept = artifacts.iter().map(|artifact| {
+        let ArtifactRef {
+            handle,
+            bytes,
+            media_type,
+            ..
+        } = artifact;
+        format!("; {handle} ({media_type}, {bytes} bytes)")
+    });
+    kept.collect::<Vec<_>>().concat()
 }
 
 fn because(reason: Option<&str>) -> String {
