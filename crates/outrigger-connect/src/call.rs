@@ -153,11 +153,15 @@ impl Call<'_> {
             .member("arguments", self.arguments)
             .mirrored(mirrored)
             .scope(self.scope.clone())
+            .trace(self.options.trace.as_ref())
             .progress(self.options.on_progress.clone());
         for (name, json) in reply.members() {
             request = request.member(name, json);
         }
         let mut flight = self.inner.rpc.start(request);
+        if let Some(told) = &self.options.on_sent {
+            told(&flight.id());
+        }
         let progress = flight.progress();
         let cancelled = loop {
             tokio::select! {

@@ -18,7 +18,7 @@ use crate::handshake::{Handshake, Identity};
 use crate::link::Link;
 use crate::link::http::mirror::Mirror;
 use crate::rpc::Rpc;
-use crate::{CallError, Deadlines, Limits, ListError, Protocol, ServerName};
+use crate::{CallError, Deadlines, Limits, ListError, Protocol, ServerName, TraceContext};
 
 /// The two generations of the protocol.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -115,6 +115,10 @@ pub struct CallOptions {
     pub on_progress: Option<OnProgress>,
     /// Called once with the answer to a call that was given up on (deadline, cancel), if it still comes.
     pub on_late: Option<OnLate>,
+    /// Where the call stands in a trace; the server is told, with each request that is part of it.
+    pub trace: Option<TraceContext>,
+    /// Told the id of each `tools/call` that is sent for it, on the caller's own task.
+    pub on_sent: Option<OnSent>,
 }
 
 /// Told of each progress report of a call.
@@ -122,6 +126,9 @@ pub type OnProgress = Arc<dyn Fn(Progress) + Send + Sync>;
 
 /// Given the late answer to a call that was given up.
 pub type OnLate = Box<dyn FnOnce(Result<Box<RawValue>, CallError>) + Send>;
+
+/// Told the JSON-RPC id of a request.
+pub type OnSent = Box<dyn Fn(&str) + Send + Sync>;
 
 /// How a connection ended.
 #[derive(Debug, Clone)]
@@ -334,6 +341,8 @@ impl Default for CallOptions {
             deadline: None,
             on_progress: None,
             on_late: None,
+            trace: None,
+            on_sent: None,
         }
     }
 }

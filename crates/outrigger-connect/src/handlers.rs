@@ -13,7 +13,7 @@ use serde_json::value::RawValue;
 use serde_json::{Map, Value};
 use tokio_util::sync::CancellationToken;
 
-use crate::ServerName;
+use crate::{ServerName, TraceContext};
 
 /// Who answers a server's questions; what is `None` is not offered to servers.
 #[derive(Clone, Default)]
@@ -40,6 +40,8 @@ pub struct Asker {
     pub server: ServerName,
     /// The tool whose call the question belongs to; `None` where that is not known.
     pub tool: Option<String>,
+    /// Where in a trace the server says that the question stands.
+    pub trace: Option<TraceContext>,
     /// Cancelled when nobody waits for the answer any more. The handler's future is dropped then as
     /// well; this is for what it has handed on.
     pub cancel: CancellationToken,

@@ -22,10 +22,11 @@ mod rpc;
 mod spec;
 mod tap;
 mod text;
+mod trace;
 
 pub use connection::{
-    CallOptions, CloseReport, Connection, Era, Listing, Offer, OnLate, OnProgress, PeerInfo,
-    Progress, SignedOff, Timings, ToolListing,
+    CallOptions, CloseReport, Connection, Era, Listing, Offer, OnLate, OnProgress, OnSent,
+    PeerInfo, Progress, SignedOff, Timings, ToolListing,
 };
 pub use connector::Connector;
 pub use eras::EraCache;
@@ -47,3 +48,4 @@ pub use spec::{
     StdioSpec, TransportSpec,
 };
 pub use tap::{Crossing, Direction, HttpPart, Tap};
+pub use trace::TraceContext;

@@ -360,6 +360,11 @@ impl InFlight {
         self.answer().await
     }
 
+    /// Its id, as it stands in the request.
+    pub(crate) fn id(&self) -> String {
+        self.id.to_string()
+    }
+
     /// Told whenever the server reports progress; several reports may count as one.
     pub(crate) fn progress(&self) -> Arc<Notify> {
         self.progress.clone()

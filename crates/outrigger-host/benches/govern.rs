@@ -167,6 +167,7 @@ async fn governed(folder: &Path, config: &Config) -> [f64; 2] {
         policy: Policy::new(&config.policy, &[]).unwrap(),
         pins: Pins::none(),
         hooks: Arc::new(Hooks::none()),
+        traces: None,
     };
     let host = Host::start(config, parts);
     assert!(host.settled(Duration::from_secs(10)).await.is_empty());

@@ -34,6 +34,7 @@ use crate::policy::{Origins, Policy};
 use crate::questions::{Clerk, Questions};
 use crate::review::{self, Flag};
 use crate::toolset::{MissingServer, Toolset};
+use crate::traces::Traces;
 use crate::words::Checks;
 
 /// How long a call waits for a listing that an announced change has made necessary.
@@ -57,6 +58,8 @@ pub struct Parts {
     pub pins: Pins,
     /// Have a say about calls.
     pub hooks: Arc<Hooks>,
+    /// Knows the trace that the run belongs to, where there is one.
+    pub traces: Option<Arc<dyn Traces>>,
 }
 
 /// A server in this process.
@@ -82,6 +85,7 @@ struct Shared {
     policy: Policy,
     approver: Arc<dyn Approver>,
     hooks: Arc<Hooks>,
+    traces: Option<Arc<dyn Traces>>,
     sessions: Sessions,
     person: Arc<Person>,
     calls: AtomicU32,
@@ -143,6 +147,7 @@ impl Host {
             policy: parts.policy,
             approver: parts.approver,
             hooks: parts.hooks,
+            traces: parts.traces,
             sessions: Sessions::default(),
             person,
             calls: AtomicU32::new(0),
@@ -273,6 +278,10 @@ impl Host {
 
     pub(crate) fn approver(&self) -> &dyn Approver {
         &*self.shared.approver
+    }
+
+    pub(crate) fn traces(&self) -> Option<&Arc<dyn Traces>> {
+        self.shared.traces.as_ref()
     }
 
     pub(crate) fn hooks(&self) -> &Hooks {

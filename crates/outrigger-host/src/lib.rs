@@ -27,6 +27,7 @@ mod schema;
 mod text;
 pub mod tokens;
 pub mod toolset;
+mod traces;
 pub mod words;
 
 pub use digest::Digest;
@@ -35,3 +36,4 @@ pub use kept_file::KeptFileError;
 pub use name::ToolName;
 pub use pipeline::{CallContext, CallReport, Permit, ProposedCall};
 pub use schema::{Schema, UnusableSchema, Violation};
+pub use traces::Traces;

@@ -118,6 +118,12 @@ pub enum Event {
         /// More about that, for a person.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         reason: Option<String>,
+        /// Where in a distributed trace the server says that it stands, as a W3C `traceparent`.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        traceparent: Option<String>,
+        /// Milliseconds from question to end, where they were counted.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        took_ms: Option<u64>,
     },
     /// A turn began with a frozen toolset.
     TurnStarted {

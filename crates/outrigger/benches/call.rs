@@ -126,6 +126,7 @@ impl Governed {
             policy: Policy::new(&config.policy, &[]).unwrap(),
             pins: Pins::none(),
             hooks: Arc::new(Hooks::none()),
+            traces: None,
         };
         let host = Host::start(&config, parts);
         assert!(host.settled(Duration::from_secs(10)).await.is_empty());

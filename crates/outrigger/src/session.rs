@@ -191,6 +191,7 @@ impl Session {
             policy,
             pins,
             hooks: Arc::clone(&hooks),
+            traces: None,
         };
         let host = Host::start(&config, parts);
         Ok(Self {

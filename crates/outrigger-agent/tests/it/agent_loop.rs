@@ -130,6 +130,7 @@ impl Stage {
             policy: Policy::new(&config.policy, &[]).unwrap(),
             hooks: Arc::new(Hooks::none()),
             pins: Pins::none(),
+            traces: None,
         };
         let host = Host::start(&config, parts);
         assert!(host.settled(Duration::from_secs(30)).await.is_empty());

@@ -204,6 +204,7 @@ impl Call<'_> {
         Asker {
             server: desk.server().clone(),
             tool: Some(self.tool.to_owned()),
+            trace: None,
             cancel: self.scope.over.child_token(),
         }
     }

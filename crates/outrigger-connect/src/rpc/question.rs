@@ -145,6 +145,7 @@ impl Rpc {
                 [scope] => Some(scope.tool.to_string()),
                 _ => None,
             },
+            trace: None,
             cancel: CancellationToken::new(),
         }
     }

@@ -8,6 +8,7 @@ use std::fmt::Write;
 use bytes::Bytes;
 
 use super::pending::Scope;
+use crate::TraceContext;
 use crate::connection::OnProgress;
 use crate::link::Head;
 use crate::text::quote;
@@ -19,6 +20,7 @@ pub(crate) struct Request<'a> {
     /// The member of `params` that says what the request is about.
     subject: Option<(&'static str, &'a str)>,
     meta: Option<&'a str>,
+    trace: Option<&'a TraceContext>,
     mirrored: Vec<(String, String)>,
     wants_progress: bool,
     pub(super) on_progress: Option<OnProgress>,
@@ -33,6 +35,7 @@ impl<'a> Request<'a> {
             members: Vec::new(),
             subject: None,
             meta: None,
+            trace: None,
             mirrored: Vec::new(),
             wants_progress: false,
             on_progress: None,
@@ -77,6 +80,12 @@ impl<'a> Request<'a> {
         self
     }
 
+    /// Where it stands in a trace.
+    pub(crate) fn trace(mut self, trace: Option<&'a TraceContext>) -> Self {
+        self.trace = trace;
+        self
+    }
+
     pub(crate) fn mirrored(mut self, headers: Vec<(String, String)>) -> Self {
         self.mirrored = headers;
         self
@@ -101,6 +110,7 @@ impl<'a> Request<'a> {
             method: self.method,
             name: self.subject.map(|(_, value)| value.to_owned()),
             mirrored: self.mirrored,
+            trace: self.trace.cloned(),
         }
     }
 
@@ -125,9 +135,12 @@ impl<'a> Request<'a> {
         let token = self
             .wants_progress
             .then(|| format!("\"progressToken\":\"{id}\""));
-        let meta: Vec<&str> = [self.meta.or(envelope), token.as_deref()]
+        let trace = self.trace.map(TraceContext::members);
+        let parts = [self.meta.or(envelope), token.as_deref(), trace.as_deref()];
+        let meta: Vec<&str> = parts
             .into_iter()
             .flatten()
+            .filter(|members| !members.is_empty())
             .collect();
         if !meta.is_empty() {
             let _ = write!(out, "{comma}\"_meta\":{{{}}}", meta.join(","));

@@ -5,7 +5,7 @@ use std::borrow::Cow;
 use std::sync::Arc;
 use std::time::Instant;
 
-use outrigger_connect::{CallError, CallOptions, Connection};
+use outrigger_connect::{CallError, CallOptions, Connection, OnSent};
 use outrigger_journal::Event;
 use serde_json::value::RawValue;
 use tokio_util::sync::CancellationToken;
@@ -58,7 +58,11 @@ impl Host {
         }
         line.sent = Some(Instant::now());
         let (run, call, late) = (line.run.clone(), line.call, Arc::clone(&line.late));
+        let traces = self.traces().cloned();
         let options = CallOptions {
+            trace: traces.as_ref().and_then(|traces| traces.of_call(call)),
+            on_sent: traces
+                .map(|traces| -> OnSent { Box::new(move |request| traces.sent(call, request)) }),
             cancel: context.cancel,
             deadline: context.deadline,
             on_progress: context.on_progress,

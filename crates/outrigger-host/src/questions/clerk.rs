@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
+use std::time::Instant;
 
 use futures::future::BoxFuture;
 use outrigger_connect::{
@@ -88,6 +89,8 @@ impl Clerk {
             tool: asker.tool.clone(),
             method: method.to_owned(),
             question: crate::text::shorten(question, RECORDED),
+            traceparent: asker.trace.as_ref().map(ToString::to_string),
+            began: Instant::now(),
             ended: false,
         }
     }
@@ -100,6 +103,8 @@ struct Opened {
     tool: Option<String>,
     method: String,
     question: String,
+    traceparent: Option<String>,
+    began: Instant,
     ended: bool,
 }
 
@@ -137,6 +142,8 @@ impl Opened {
             answer,
             by,
             reason,
+            traceparent: self.traceparent.take(),
+            took_ms: u64::try_from(self.began.elapsed().as_millis()).ok(),
         });
     }
 }

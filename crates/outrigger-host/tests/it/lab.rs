@@ -280,6 +280,7 @@ impl Lab {
                 None => Hooks::none(),
             }),
             pins: Pins::none(),
+            traces: None,
         };
         let host = Host::start(&config, parts);
         assert_eq!(

@@ -103,11 +103,13 @@ impl Redactor {
                 method,
                 question,
                 reason,
+                traceparent,
                 answer: _,
                 by: _,
+                took_ms: _,
             } => {
                 self.texts([server, method, question]);
-                self.texts([tool, reason].into_iter().flatten());
+                self.texts([tool, reason, traceparent].into_iter().flatten());
             }
             _ => {}
         }

@@ -181,6 +181,8 @@ fn every_string_of_every_event_is_redacted() {
             answer: crate::QuestionAnswer::Given,
             by: crate::DecidedBy::Person,
             reason: Some(text()),
+            traceparent: Some(text()),
+            took_ms: None,
         },
         Event::ModelRetry { turn: 1, attempt: 1, wait_ms: 1, reason: text() },
         Event::ModelAnswered { turn: 1, text: text(), calls: 0, usage, took_ms: 0 },

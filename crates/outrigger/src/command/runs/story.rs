@@ -53,6 +53,7 @@ fn of_server(event: &Event) -> Option<String> {
             answer,
             by,
             reason,
+            ..
         } => {
             let during = tool
                 .as_deref()
