@@ -40,6 +40,9 @@ use crate::words::Checks;
 /// How long a call waits for a listing that an announced change has made necessary.
 const IN_STEP: Duration = Duration::from_secs(15);
 
+/// How long the end of a connection may take to be noticed.
+const NOTICED: Duration = Duration::from_secs(1);
+
 /// What a host is made of, besides its configuration.
 pub struct Parts {
     /// Makes connections.
@@ -350,6 +353,24 @@ impl Host {
                 "it no longer offers this tool".to_owned(),
             )),
         }
+    }
+
+    /// Waits, for a moment, until it is known here that a connection has ended: the turn that follows a
+    /// lost call is not to be offered tools that nobody has.
+    pub(crate) async fn ended(&self, server: &ServerName, connection: &Connection) {
+        let Some(member) = self.shared.servers.get(server) else {
+            return;
+        };
+        let (mut ended, mut state) = (connection.ended(), member.state.clone());
+        let noticed = async {
+            ended.wait_for(Option::is_some).await.ok();
+            let gone = |state: &ServerState| match state {
+                ServerState::Ready(ready) => ready.connection.ended().borrow().is_none(),
+                _ => true,
+            };
+            state.wait_for(gone).await.ok();
+        };
+        tokio::time::timeout(NOTICED, noticed).await.ok();
     }
 
     /// Whether the server was started again since this was last asked.

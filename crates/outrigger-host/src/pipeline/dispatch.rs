@@ -71,8 +71,10 @@ impl Host {
         let answer = connection
             .call_tool(&tool.raw_name, &arguments.raw, options)
             .await;
-        if let Err(CallError::NotSent(_)) = answer {
-            line.sent = None;
+        match answer {
+            Err(CallError::NotSent(_)) => line.sent = None,
+            Err(CallError::Closed(_)) => self.ended(&tool.server, &connection).await,
+            _ => {}
         }
         let clean = |raw: Box<RawValue>| match self.redactor().redact_json(&raw) {
             Cow::Owned(clean) => clean,
