@@ -94,6 +94,11 @@ pub struct InProcessSpec(pub Arc<dyn ServePipe>);
 pub trait ServePipe: Send + Sync {
     /// Serves until the other end of the pipe is closed.
     fn serve(&self, pipe: DuplexStream) -> BoxFuture<'static, ()>;
+
+    /// Why it has ended, where it has words for that.
+    fn farewell(&self) -> Option<String> {
+        None
+    }
 }
 
 /// How messages are framed on a byte stream.

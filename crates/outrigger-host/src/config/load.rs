@@ -47,7 +47,7 @@ fn load_files(around: &Surroundings, wanted: Vec<Wanted>) -> Config {
     let mut read = Vec::new();
     let mut sources: Vec<_> = wanted
         .into_iter()
-        .map(|wanted| (Source::read(wanted.layer, &wanted.path), wanted))
+        .map(|wanted| (source(around, &wanted), wanted))
         .collect();
     let project = project(around, &mut sources);
     for (source, wanted) in sources {
@@ -95,6 +95,14 @@ fn load_files(around: &Surroundings, wanted: Vec<Wanted>) -> Config {
         .problems
         .sort_by(|a, b| (&a.file, a.line, a.column).cmp(&(&b.file, b.line, b.column)));
     config
+}
+
+fn source(around: &Surroundings, wanted: &Wanted) -> Result<Option<Source>, Box<ConfigProblem>> {
+    let Some(files) = &around.files else {
+        return Source::read(wanted.layer, &wanted.path);
+    };
+    let text = files.get(&wanted.path);
+    Ok(text.map(|text| Source::new(wanted.layer, wanted.path.as_path().into(), text.clone())))
 }
 
 /// A file that was read, and its tables.
