@@ -114,7 +114,7 @@ fn client(spec: &HttpSpec) -> Result<reqwest::Client, reqwest::Error> {
 }
 
 /// The cause at the bottom. It names no address: that may hold a secret.
-fn deepest(error: &reqwest::Error) -> String {
+pub(crate) fn deepest(error: &reqwest::Error) -> String {
     let mut deepest: &dyn std::error::Error = error;
     while let Some(source) = deepest.source() {
         deepest = source;

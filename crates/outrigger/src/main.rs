@@ -21,6 +21,7 @@ mod screen;
 mod secrets;
 mod session;
 mod surroundings;
+mod telemetry;
 mod traces;
 mod trust;
 mod visible;

@@ -28,6 +28,7 @@ use crate::eras::EraFolder;
 use crate::error::{CommandError, Exit};
 use crate::keyboard::Keyboard;
 use crate::screen::{Label, Screen};
+use crate::telemetry::Telemetry;
 use crate::wire::{self, WireTrace};
 use crate::{approver, hooks, questions, surroundings, traces, visible};
 
@@ -93,6 +94,7 @@ pub(crate) struct Session {
     oauth: Option<OAuth>,
     locked: bool,
     hooks: Arc<Hooks>,
+    telemetry: Telemetry,
 }
 
 /// How a session is to be begun.
@@ -146,7 +148,7 @@ impl Session {
             config,
             screen,
             record,
-            observers,
+            mut observers,
             person,
             sampler,
             allow,
@@ -159,6 +161,11 @@ impl Session {
         let wire = common.wire.as_deref();
         let sink = wire.map(wire::Sink::open).transpose()?;
         let config = with_secrets(config, journal.is_some(), screen).await?;
+        let telemetry = match record {
+            Record::Journal(_) => Telemetry::begin(Some(&config), screen),
+            Record::Nothing => Telemetry::default(),
+        };
+        observers.extend(telemetry.observer());
         let secrets = config.secrets();
         let options = RunOptions { observers, secrets };
         let (run, started) = begun(record, journal.as_ref(), options).await?;
@@ -170,7 +177,9 @@ impl Session {
         if let Some(started) = &started
             && let Err(refusal) = hooks.session_start(&run, started).await
         {
-            return Err(refused(refusal, run, journal).await);
+            let refused = refused(refusal, run, journal).await;
+            telemetry.finish(screen).await;
+            return Err(refused);
         }
         let workspace = surroundings::workspace(common)?;
         let builtins = builtin::servers(&config, &workspace)?;
@@ -191,7 +200,7 @@ impl Session {
             policy,
             pins,
             hooks: Arc::clone(&hooks),
-            traces: None,
+            traces: telemetry.traces(),
         };
         let host = Host::start(&config, parts);
         Ok(Self {
@@ -201,6 +210,7 @@ impl Session {
             oauth,
             locked: common.locked,
             hooks,
+            telemetry,
         })
     }
 
@@ -286,6 +296,7 @@ impl Session {
             }
             self.run.record(ended);
         }
+        self.telemetry.finish(screen).await;
         if let Some(journal) = self.journal {
             journal.close().await?;
         }

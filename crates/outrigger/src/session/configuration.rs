@@ -10,7 +10,7 @@ use crate::cli::{Common, RunMode};
 use crate::error::CommandError;
 use crate::screen::{Label, Screen};
 use crate::trust::{self, Said, TrustStore};
-use crate::{models, secrets, surroundings, traces, visible};
+use crate::{models, secrets, surroundings, telemetry, traces, visible};
 
 /// Reads the configuration. Broken files and broken policy end the command: what they would have
 /// forbidden is not known. A broken server is only set aside, and so is one that comes with a folder
@@ -118,6 +118,7 @@ pub(crate) async fn with_secrets(
     }
     let known = config.problems.len();
     config.hide(models::keys());
+    config.hide(telemetry::secrets());
     let resolver = secrets::Secrets::new(supervisor());
     let warnings = config.resolve(&resolver).await;
     traces::hide(&config.secrets());
