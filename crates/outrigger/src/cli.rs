@@ -2,12 +2,15 @@
 
 use std::path::PathBuf;
 use std::process::ExitCode;
+use std::sync::Arc;
 
 use clap::{Args, Parser, Subcommand, ValueEnum};
 use clap_complete::Shell;
 use outrigger_host::config::Mode;
 
 use crate::error::Exit;
+use crate::recording::Recorder;
+use crate::replay::Playback;
 
 const EXIT_CODES: &str = "\
 Exit codes:
@@ -57,6 +60,16 @@ pub(crate) struct Common {
     /// error. An existing file is replaced
     #[arg(long, global = true, value_name = "FILE", help_heading = "Everywhere")]
     pub(crate) wire: Option<PathBuf>,
+    /// Record everything that goes to and comes from servers, model, people and hooks, without known
+    /// secrets, in DIR, for `outrigger replay`. The folder must be new or empty
+    #[arg(long, global = true, value_name = "DIR", help_heading = "Everywhere")]
+    pub(crate) record: Option<PathBuf>,
+    /// What records.
+    #[arg(skip)]
+    pub(crate) recorder: Option<Arc<Recorder>>,
+    /// What stands in the place of the world.
+    #[arg(skip)]
+    pub(crate) playback: Option<Arc<Playback>>,
     /// When to use colours
     #[arg(
         long,
@@ -143,6 +156,8 @@ pub(crate) enum Command {
     Inspect(InspectArgs),
     /// Look at what happened in earlier runs
     Runs(RunsArgs),
+    /// Run a recording again, offline, and say what differs first; exit code 1 when something does
+    Replay(ReplayArgs),
     /// Print a completion script for a shell
     Completions(CompletionsArgs),
     /// Write man pages into a folder
@@ -482,6 +497,15 @@ pub(crate) enum RunsCommand {
         #[arg(long)]
         json: bool,
     },
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct ReplayArgs {
+    /// The folder that `--record` has written
+    pub(crate) dir: PathBuf,
+    /// As JSON
+    #[arg(long)]
+    pub(crate) json: bool,
 }
 
 #[derive(Debug, Args)]

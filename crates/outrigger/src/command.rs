@@ -13,6 +13,7 @@ pub(crate) mod man;
 pub(crate) mod model;
 pub(crate) mod pin;
 pub(crate) mod policy;
+pub(crate) mod replay;
 pub(crate) mod runs;
 pub(crate) mod secrets;
 pub(crate) mod server;

@@ -14,6 +14,29 @@ pub(crate) enum Exit {
     Interrupted = 130,
 }
 
+impl Exit {
+    const ALL: [Self; 7] = [
+        Self::Done,
+        Self::Failed,
+        Self::Usage,
+        Self::Refused,
+        Self::Unavailable,
+        Self::Unknown,
+        Self::Interrupted,
+    ];
+
+    /// The exit code that a command came to.
+    pub(crate) fn of(ended: &Result<ExitCode, CommandError>) -> u8 {
+        let exit = match ended {
+            Ok(code) => Self::ALL
+                .into_iter()
+                .find(|exit| ExitCode::from(*exit) == *code),
+            Err(error) => Some(error.exit),
+        };
+        exit.unwrap_or(Self::Failed) as u8
+    }
+}
+
 /// Why a command did not do what was asked.
 #[derive(Debug, Clone, thiserror::Error)]
 #[error("{error}")]

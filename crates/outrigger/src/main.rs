@@ -16,6 +16,8 @@ mod loopback;
 mod models;
 mod program;
 mod questions;
+mod recording;
+mod replay;
 mod sampler;
 mod screen;
 mod secrets;
@@ -32,7 +34,8 @@ use std::process::ExitCode;
 use clap::Parser as _;
 
 use crate::cli::{Cli, Command};
-use crate::error::CommandError;
+use crate::error::{CommandError, Exit};
+use crate::recording::Recorder;
 use crate::screen::Screen;
 
 fn main() -> ExitCode {
@@ -53,10 +56,24 @@ fn main() -> ExitCode {
         Err(error) => return cli::explain(&error),
     };
     let screen = Screen::new(&cli.common);
-    match run(cli, screen) {
+    match recorded(cli, screen) {
         Ok(code) => code,
         Err(error) => screen.fail(&error),
     }
+}
+
+/// Runs the command, and records what it does where that was asked for.
+fn recorded(mut cli: Cli, screen: Screen) -> Result<ExitCode, CommandError> {
+    let Some(folder) = &cli.common.record else {
+        return run(cli, screen);
+    };
+    let workspace = surroundings::workspace(&cli.common)?;
+    let words = surroundings::words();
+    let recorder = Recorder::begin(folder, words, workspace, screen.can_ask())?;
+    cli.common.recorder = Some(recorder.clone());
+    let ended = run(cli, screen);
+    recorder.finish(Exit::of(&ended), screen);
+    ended
 }
 
 fn run(cli: Cli, screen: Screen) -> Result<ExitCode, CommandError> {
@@ -82,6 +99,7 @@ fn run(cli: Cli, screen: Screen) -> Result<ExitCode, CommandError> {
         Command::Trust(args) => command::trust::run(common, &args, screen),
         Command::Inspect(args) => runtime()?.block_on(command::inspect::run(common, &args, screen)),
         Command::Runs(args) => runtime()?.block_on(command::runs::run(common, args, screen)),
+        Command::Replay(args) => runtime()?.block_on(command::replay::run(&args, screen)),
     }
 }
 

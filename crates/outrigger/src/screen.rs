@@ -30,6 +30,8 @@ pub(crate) enum Label {
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Screen {
     quiet: bool,
+    /// Nothing is written at all.
+    silent: bool,
     /// Somebody can be asked: stdin and stderr are terminals.
     attended: bool,
     out: Stream,
@@ -66,6 +68,7 @@ impl Screen {
         );
         Self {
             quiet: common.quiet,
+            silent: false,
             attended: io::stdin().is_terminal() && err.terminal,
             out,
             err,
@@ -76,9 +79,18 @@ impl Screen {
     pub(crate) fn plain() -> Self {
         Self {
             quiet: false,
+            silent: false,
             attended: false,
             out: Stream::default(),
             err: Stream::default(),
+        }
+    }
+
+    /// For a run that nobody is to see or hear.
+    pub(crate) fn silent() -> Self {
+        Self {
+            silent: true,
+            ..Self::plain()
         }
     }
 
@@ -93,8 +105,10 @@ impl Screen {
     }
 
     /// Data, as it is.
-    #[expect(clippy::unused_self, reason = "who has no screen cannot print")]
     pub(crate) fn data(self, text: &str) -> io::Result<()> {
+        if self.silent {
+            return Ok(());
+        }
         let mut out = io::stdout().lock();
         match out.write_all(text.as_bytes()).and_then(|()| out.flush()) {
             // Whoever reads has read enough, as `head` does.
@@ -128,14 +142,17 @@ impl Screen {
     }
 
     /// Talk that is heard even when quiet: errors, questions.
-    #[expect(clippy::unused_self, reason = "who has no screen cannot print")]
     pub(crate) fn insist(self, text: impl fmt::Display) {
-        writeln!(io::stderr().lock(), "{text}").ok();
+        if !self.silent {
+            writeln!(io::stderr().lock(), "{text}").ok();
+        }
     }
 
     /// The beginning of a line of talk that the person will end.
-    #[expect(clippy::unused_self, reason = "who has no screen cannot print")]
     pub(crate) fn prompt(self, text: impl fmt::Display) {
+        if self.silent {
+            return;
+        }
         let mut err = io::stderr().lock();
         write!(err, "{text}").and_then(|()| err.flush()).ok();
     }

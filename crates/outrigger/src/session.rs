@@ -2,6 +2,7 @@
 //! writes everything down.
 
 mod configuration;
+mod world;
 
 use std::ffi::OsString;
 use std::future::Future;
@@ -9,14 +10,13 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
-use outrigger_connect::{Connector, FileTokens, OAuth, Root, Secret};
-use outrigger_host::approve::{Approver, NobodyThere};
+use outrigger_connect::{FileTokens, OAuth, Root, Secret};
 use outrigger_host::config::{Config, ProjectStanding};
 use outrigger_host::grants::Grants;
 use outrigger_host::hooks::{HookRefusal, Hooks};
 use outrigger_host::pins::{PinMode, Pins};
 use outrigger_host::policy::Policy;
-use outrigger_host::questions::{Questions, Respondent, Sampler};
+use outrigger_host::questions::{Questions, Sampler};
 use outrigger_host::{Host, Parts};
 use outrigger_journal::{Event, Journal, Observer, Redactor, Run, RunOptions, RunStatus, Tokens};
 use tokio_util::sync::CancellationToken;
@@ -24,13 +24,13 @@ use url::Url;
 
 use crate::builtin;
 use crate::cli::Common;
-use crate::eras::EraFolder;
 use crate::error::{CommandError, Exit};
-use crate::keyboard::Keyboard;
+use crate::recording::{self, Recorder};
 use crate::screen::{Label, Screen};
 use crate::telemetry::Telemetry;
-use crate::wire::{self, WireTrace};
-use crate::{approver, hooks, questions, surroundings, traces, visible};
+use crate::{hooks, surroundings, traces, visible};
+
+use world::{Person, Wire};
 
 pub(crate) use configuration::{configuration, configuration_in, only, trusted, with_secrets};
 
@@ -95,6 +95,7 @@ pub(crate) struct Session {
     locked: bool,
     hooks: Arc<Hooks>,
     telemetry: Telemetry,
+    recorder: Option<Arc<Recorder>>,
 }
 
 /// How a session is to be begun.
@@ -118,62 +119,29 @@ pub(crate) enum Asked {
     Nobody,
 }
 
-/// Who answers for the person.
-struct Person {
-    approver: Arc<dyn Approver>,
-    respondent: Option<Arc<dyn Respondent>>,
-}
-
-impl Person {
-    fn of(asked: &Asked, common: &Common, screen: Screen) -> Result<Self, CommandError> {
-        let keyboard = Keyboard::default();
-        Ok(match asked {
-            Asked::Person => Self {
-                respondent: questions::respondent(screen, &keyboard),
-                approver: approver::approver(grants(common)?, screen, keyboard),
-            },
-            Asked::Nobody => Self {
-                respondent: None,
-                approver: Arc::new(NobodyThere),
-            },
-        })
-    }
-}
-
 impl Session {
     /// Follows the references to secrets, runs the hooks of the start, and starts the servers.
     pub(crate) async fn open(opening: Opening<'_>) -> Result<Self, CommandError> {
-        let Opening {
-            common,
-            config,
-            screen,
-            record,
-            mut observers,
-            person,
-            sampler,
-            allow,
-        } = opening;
-        let policy = Policy::new(&config.policy, allow)?;
+        let (common, screen, record) = (opening.common, opening.screen, opening.record);
+        let policy = Policy::new(&opening.config.policy, opening.allow)?;
         // All that a person could have got wrong is looked at before the run begins.
         let journal = record.journal(common)?;
-        let pins = pins(common, config, record.pin_mode(common))?;
-        let person = Person::of(&person, common, screen)?;
-        let wire = common.wire.as_deref();
-        let sink = wire.map(wire::Sink::open).transpose()?;
-        let config = with_secrets(config, journal.is_some(), screen).await?;
-        let telemetry = match record {
-            Record::Journal(_) => Telemetry::begin(Some(&config), screen),
-            Record::Nothing => Telemetry::default(),
-        };
+        let pins = pins(common, opening.config, record.pin_mode(common))?;
+        let person = Person::of(&opening.person, common, screen)?;
+        let wire = Wire::open(common)?;
+        let config = with_secrets(opening.config, journal.is_some(), common, screen).await?;
+        recording::begin(common, &config)?;
+        let exported = matches!(record, Record::Journal(_)) && common.playback.is_none();
+        let telemetry = Telemetry::begin(exported.then_some(&config), screen);
+        let mut observers = opening.observers;
         observers.extend(telemetry.observer());
+        observers.extend(world::observer(common));
         let secrets = config.secrets();
         let options = RunOptions { observers, secrets };
         let (run, started) = begun(record, journal.as_ref(), options).await?;
         traces::follow(run.redactor());
-        let trace = sink
-            .zip(wire)
-            .map(|(sink, place)| WireTrace::new(sink, place, run.redactor().clone(), screen));
-        let hooks = Arc::new(hooks::of(&config, supervisor())?);
+        let taps = wire.taps(&run, common, screen);
+        let hooks = Arc::new(hooks::of(&config, world::runner(common))?);
         if let Some(started) = &started
             && let Err(refusal) = hooks.session_start(&run, started).await
         {
@@ -183,16 +151,16 @@ impl Session {
         }
         let workspace = surroundings::workspace(common)?;
         let builtins = builtin::servers(&config, &workspace)?;
-        // Without a home there are no tokens, and most servers need none.
-        let oauth = oauth(common, run.redactor()).ok();
-        let connector = connector(oauth.as_ref(), trace);
+        // Without a home there are no tokens, and most servers need none; a recording has none.
+        let offline = common.playback.is_some();
+        let oauth = oauth(common, run.redactor()).ok().filter(|_| !offline);
         let questions = Questions {
             person: person.respondent,
-            sampler,
+            sampler: opening.sampler,
             roots: vec![root(&workspace)?],
         };
         let parts = Parts {
-            connector,
+            connector: world::connector(oauth.as_ref(), taps, common),
             run: run.clone(),
             builtins,
             approver: person.approver,
@@ -211,6 +179,7 @@ impl Session {
             locked: common.locked,
             hooks,
             telemetry,
+            recorder: common.recorder.clone(),
         })
     }
 
@@ -285,6 +254,9 @@ impl Session {
         ended: Option<Event>,
         screen: Screen,
     ) -> Result<(), CommandError> {
+        if let Some(recorder) = &self.recorder {
+            recorder.closing();
+        }
         self.host.close().await;
         if let Some(oauth) = &self.oauth {
             oauth.finish(RENEWAL).await;
@@ -367,21 +339,6 @@ async fn begun(
         }
         _ => Ok((Run::unrecorded(options), None)),
     }
-}
-
-/// Makes connections, with what is remembered of servers and the tokens of this person.
-fn connector(oauth: Option<&OAuth>, trace: Option<Arc<WireTrace>>) -> Connector {
-    let mut connector = Connector::new(env!("CARGO_PKG_VERSION"), supervisor());
-    if let Some(oauth) = oauth {
-        connector = connector.with_oauth(oauth.clone());
-    }
-    if let Some(folder) = surroundings::eras() {
-        connector = connector.with_eras(Arc::new(EraFolder::new(folder)));
-    }
-    if let Some(trace) = trace {
-        connector = connector.with_tap(trace);
-    }
-    connector
 }
 
 /// A run that a hook did not let begin, recorded as such.

@@ -39,7 +39,8 @@ async fn ask(
     let mut config = session::configuration_in(args.mode, common, screen)?;
     // A mistyped glob is told before a model is loaded for it.
     Policy::new(&config.policy, &args.allow)?;
-    let model = models::choose(args.model.as_deref(), &mut config, args.threads, screen).await?;
+    let wanted = args.model.as_deref();
+    let model = models::of_run(common, wanted, &mut config, args.threads, screen).await?;
     let show = if screen.data_is_read_live() && !args.json {
         Show::RunAndText
     } else {

@@ -2,8 +2,9 @@
 //! references to secrets followed.
 
 use std::collections::BTreeSet;
+use std::sync::Arc;
 
-use outrigger_host::config::{Config, EntryState, Severity, Trust};
+use outrigger_host::config::{Config, EntryState, Resolver, Severity, Trust};
 
 use super::supervisor;
 use crate::cli::{Common, RunMode};
@@ -109,6 +110,7 @@ fn no_such_server(name: &str, known: &BTreeSet<String>) -> CommandError {
 pub(crate) async fn with_secrets(
     config: &Config,
     recorded: bool,
+    common: &Common,
     screen: Screen,
 ) -> Result<Config, CommandError> {
     let mut config = config.clone();
@@ -119,8 +121,11 @@ pub(crate) async fn with_secrets(
     let known = config.problems.len();
     config.hide(models::keys());
     config.hide(telemetry::secrets());
-    let resolver = secrets::Secrets::new(supervisor());
-    let warnings = config.resolve(&resolver).await;
+    let resolver: Arc<dyn Resolver> = match &common.playback {
+        Some(playback) => playback.clone(),
+        None => Arc::new(secrets::Secrets::new(supervisor())),
+    };
+    let warnings = config.resolve(&*resolver).await;
     traces::hide(&config.secrets());
     for problem in warnings {
         screen.say(visible::lines(problem.render().trim_end()));

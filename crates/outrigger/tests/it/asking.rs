@@ -32,7 +32,7 @@ fn at_terminal(place: &Place, tool: &str) -> PtySession {
 }
 
 #[track_caller]
-fn code(mut session: PtySession) -> (i32, String) {
+pub(crate) fn code(mut session: PtySession) -> (i32, String) {
     let rest = session.exp_eof().unwrap();
     match session.process_mut().wait().unwrap() {
         WaitStatus::Exited(_, code) => (code, rest),
@@ -46,14 +46,14 @@ fn unattended(place: &Place, tool: &str) -> Ran {
 }
 
 #[track_caller]
-fn says(session: &mut PtySession, words: &[&str]) {
+pub(crate) fn says(session: &mut PtySession, words: &[&str]) {
     for word in words {
         session.exp_string(word).unwrap();
     }
 }
 
 /// What is shown of the form, and what is typed then.
-const FILLING: &[(&[&str], &str)] = &[
+pub(crate) const FILLING: &[(&[&str], &str)] = &[
     (
         &[
             "The server `lab` asks, during `form`:",

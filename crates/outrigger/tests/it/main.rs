@@ -36,6 +36,7 @@ mod real;
 mod references;
 mod refusal;
 mod release;
+mod replay;
 mod scripted;
 mod secrets;
 mod servers;
