@@ -128,9 +128,20 @@ fn a_run_is_the_same_without_the_world() {
     assert_eq!(document["same"], true);
 }
 
+#[track_caller]
+fn holds_no_secret(folder: &Path) {
+    for file in fs::read_dir(folder).unwrap() {
+        let path = file.unwrap().path();
+        let text = fs::read_to_string(&path).unwrap();
+        assert!(!text.contains(SECRET), "{}", path.display());
+    }
+    let traffic = fs::read_to_string(folder.join("traffic.jsonl")).unwrap();
+    assert!(!traffic.to_lowercase().contains("authorization"));
+}
+
 #[test]
 fn no_secret_is_in_a_recording() {
-    let (_place, folder) = recorded();
+    let (place, folder) = recorded();
     let names: BTreeSet<_> = fs::read_dir(&folder)
         .unwrap()
         .map(|file| file.unwrap().file_name().into_string().unwrap())
@@ -142,13 +153,28 @@ fn no_secret_is_in_a_recording() {
         "traffic.jsonl",
     ];
     assert_eq!(names, expected.map(String::from).into());
-    for name in names {
-        let text = fs::read_to_string(folder.join(&name)).unwrap();
-        assert!(!text.contains(SECRET), "{name}");
-        assert!(!text.to_lowercase().contains("authorization"), "{name}");
-    }
+    holds_no_secret(&folder);
     let traffic = fs::read_to_string(folder.join("traffic.jsonl")).unwrap();
     assert!(traffic.contains("started with [redacted]"));
+    // On the command line, and on a server's.
+    fs::remove_dir_all(&folder).unwrap();
+    let (mut entry, _) = scripted(&place, "lab");
+    entry["env"] = json!({ "TOKEN": SECRET });
+    let args = json!([
+        "-c",
+        "exec python3 \"$0\" \"$1\"",
+        entry["args"][0],
+        entry["args"][1],
+        format!("--token={SECRET}")
+    ]);
+    entry["command"] = json!("sh");
+    entry["args"] = args;
+    place.servers(&json!({ "lab": entry }));
+    let said = format!("text=it is {SECRET}");
+    let ran = record(&place, &["call", "lab", "repeat", &said, "--allow", "*"]);
+    assert_eq!(ran.code, 0, "{ran:#?}");
+    holds_no_secret(&folder);
+    same(&folder);
 }
 
 #[test]
@@ -362,10 +388,7 @@ fn other_peoples_servers_over_stdio_and_http_are_replayed() {
         out.starts_with("as recorded: 2 requests to the model"),
         "{out}"
     );
-    for file in fs::read_dir(folder(&place)).unwrap() {
-        let text = fs::read_to_string(file.unwrap().path()).unwrap();
-        assert!(!text.contains(SECRET), "{text}");
-    }
+    holds_no_secret(&folder(&place));
 }
 
 #[test]
