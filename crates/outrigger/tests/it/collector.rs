@@ -36,6 +36,7 @@ pub(crate) struct Span {
     pub(crate) kind: SpanKind,
     pub(crate) attributes: BTreeMap<String, String>,
     pub(crate) events: Vec<(String, BTreeMap<String, String>)>,
+    pub(crate) links: Vec<String>,
     pub(crate) failed: bool,
     pub(crate) took: u64,
     pub(crate) resource: BTreeMap<String, String>,
@@ -135,6 +136,7 @@ fn plain(
         kind,
         attributes: attributes(&span.attributes),
         events: events.collect(),
+        links: span.links.iter().map(|link| hex(&link.span_id)).collect(),
         failed: span
             .status
             .is_some_and(|status| status.code() == StatusCode::Error),

@@ -272,6 +272,19 @@ fn a_sampler_that_drops_everything_is_passed_on() {
 }
 
 #[test]
+fn bodies_are_compressed_where_that_is_asked_for() {
+    let (place, _) = lab();
+    let collector = Collector::new();
+    let url = collector.url();
+    let variables = to(&url, &[("OTEL_EXPORTER_OTLP_COMPRESSION", "gzip")]);
+    let words = ["call", "lab", "fail", "--allow", "*"];
+    run(&place, &words, &variables);
+    let (_, headers, body) = collector.received().remove(0);
+    assert_eq!(headers["content-encoding"], "gzip");
+    assert!(body.starts_with(&[0x1f, 0x8b]), "{body:?}");
+}
+
+#[test]
 fn json_is_spoken_too() {
     let (place, _) = lab();
     let collector = Collector::new();
@@ -329,22 +342,35 @@ fn questions_of_servers_are_spans_too() {
 #[test]
 fn a_server_says_where_its_question_stands() {
     const SPAN: &str = "00f067aa0ba902b7";
-    let place = Place::new();
-    let args = json!([fixture("asking_server.py"), place.root.join("lab.log")]);
-    let entry = json!({ "command": "python3", "args": args, "answers": ["roots"], "env": { "SPAN": SPAN } });
-    place.servers(&json!({ "lab": entry }));
-    let collector = Collector::new();
-    let url = collector.url();
-    let ran = run(
-        &place,
-        &["call", "lab", "roots", "--allow", "*"],
-        &to(&url, &[]),
-    );
-    assert_eq!(ran.code, 0, "{ran:#?}");
-    let spans = collector.spans();
-    let question = named(&spans, "roots/list");
-    assert_eq!(question.parent, SPAN);
-    assert_eq!(question.trace, named(&spans, "outrigger call").trace);
+    const ELSEWHERE: &str = "4bf92f3577b34da6a3ce929d0e0e4736";
+    for elsewhere in [false, true] {
+        let place = Place::new();
+        let args = json!([fixture("asking_server.py"), place.root.join("lab.log")]);
+        let mut env = json!({ "SPAN": SPAN });
+        if elsewhere {
+            env["TRACE"] = json!(ELSEWHERE);
+        }
+        let entry = json!({ "command": "python3", "args": args, "answers": ["roots"], "env": env });
+        place.servers(&json!({ "lab": entry }));
+        let collector = Collector::new();
+        let url = collector.url();
+        let words = ["call", "lab", "roots", "--allow", "*"];
+        let ran = run(&place, &words, &to(&url, &[]));
+        assert_eq!(ran.code, 0, "{ran:#?}");
+        let spans = collector.spans();
+        let question = named(&spans, "roots/list");
+        let call = named(&spans, "execute_tool roots");
+        assert_eq!(question.trace, call.trace);
+        if elsewhere {
+            // Another trace is pointed at, and not gone over to.
+            assert_eq!(
+                (&question.parent, &question.links[..]),
+                (&call.id, &[SPAN.to_owned()][..])
+            );
+        } else {
+            assert_eq!((question.parent.as_str(), question.links.len()), (SPAN, 0));
+        }
+    }
 }
 
 #[test]
