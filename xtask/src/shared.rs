@@ -1,5 +1,5 @@
 //! The suites over the shared cases: fake servers with faults from real bug reports, odd
-//! configuration files, and real tool catalogs. They are read from where they are.
+//! configuration files, and real tool catalogs with their schemas. They are read from where they are.
 
 use std::ffi::OsString;
 use std::fs;
@@ -16,7 +16,9 @@ pub(crate) fn all() -> Result<(), String> {
     crate::steps::cargo(&[test_words().as_slice(), &["--no-run"]].concat())?;
     let lists = shared.join("corpus/tools-list");
     let annotated = shared.join("corpus/retrieval/livemcpbench/tools.jsonl");
-    run(built("corpus-check"), &[lists, annotated])?;
+    run(built("corpus-check"), &[lists.clone(), annotated])?;
+    // How many tools may be set aside, or come back as something else, is its own floor: none.
+    run(built("schema-eval"), &[lists])?;
     let cases = shared.join("cases");
     run(
         built("config-cases"),

@@ -14,11 +14,12 @@ use std::path::{Path, PathBuf};
 const LINES: usize = 600;
 
 /// Which crates a crate may use. What is not here may use none of ours.
-const ARROWS: [(&str, &[&str]); 10] = [
+const ARROWS: [(&str, &[&str]); 11] = [
     ("outrigger-sandbox", &[]),
     ("outrigger-journal", &[]),
     ("outrigger-model", &[]),
     ("outrigger-servers", &[]),
+    ("outrigger-schemas", &[]),
     ("outrigger-connect", &["outrigger-sandbox"]),
     (
         "outrigger-host",
@@ -26,7 +27,12 @@ const ARROWS: [(&str, &[&str]); 10] = [
     ),
     (
         "outrigger-agent",
-        &["outrigger-host", "outrigger-journal", "outrigger-model"],
+        &[
+            "outrigger-host",
+            "outrigger-journal",
+            "outrigger-model",
+            "outrigger-schemas",
+        ],
     ),
     ("outrigger-local", &["outrigger-model"]),
     (
@@ -39,6 +45,7 @@ const ARROWS: [(&str, &[&str]); 10] = [
             "outrigger-local",
             "outrigger-model",
             "outrigger-sandbox",
+            "outrigger-schemas",
             "outrigger-servers",
         ],
     ),
@@ -49,6 +56,7 @@ const ARROWS: [(&str, &[&str]); 10] = [
             "outrigger-host",
             "outrigger-journal",
             "outrigger-sandbox",
+            "outrigger-schemas",
         ],
     ),
 ];

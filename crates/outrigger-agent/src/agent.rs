@@ -5,10 +5,12 @@
 //! says which one it was; being interrupted cancels the calls under way on their servers.
 
 mod calls;
+mod ledger;
 mod prompt;
 mod repeats;
 mod turn;
 
+use std::collections::HashSet;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
@@ -18,6 +20,7 @@ use outrigger_journal::{Event, Run, RunStatus, Tokens};
 use outrigger_model::{Message, Model, ModelError, ToolDeclaration, Usage};
 use tokio_util::sync::CancellationToken;
 
+use self::ledger::Said;
 use self::repeats::{Repeats, STUCK_TURNS};
 
 /// How far one question may go.
@@ -142,6 +145,9 @@ struct Progress<'a> {
     usage: Usage,
     repeats: Repeats,
     declared: Option<(u64, Arc<[ToolDeclaration]>)>,
+    /// Tools of which it was said that the provider is not told of them.
+    left_out: HashSet<String>,
+    said: Option<Arc<Said>>,
 }
 
 impl<'a> Progress<'a> {
@@ -156,6 +162,8 @@ impl<'a> Progress<'a> {
             usage: Usage::default(),
             repeats: Repeats::default(),
             declared: None,
+            left_out: HashSet::new(),
+            said: None,
         }
     }
 

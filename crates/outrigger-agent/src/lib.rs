@@ -5,5 +5,6 @@
 
 mod agent;
 pub mod provider;
+pub mod tokens;
 
 pub use agent::{Agent, Answer, CallCounts, Conversation, Ending, Limits, Listener};

@@ -153,6 +153,9 @@ pub enum Event {
         usage: Tokens,
         /// Milliseconds.
         took_ms: u64,
+        /// Tokens of the request, as this side counted them.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        counted: Option<Counted>,
     },
     /// A call was asked for. Nothing has been checked.
     CallProposed {
@@ -271,6 +274,33 @@ pub struct Tokens {
     pub cached: u64,
     /// Written.
     pub output: u64,
+}
+
+/// What this side counted of a request. Beside what the provider reports, it says where the tokens
+/// are, and how good the estimate is.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Counted {
+    /// The vocabulary: `o200k`, `cl100k`, or `estimate`.
+    pub by: String,
+    /// Whether that is the model's own vocabulary.
+    pub exact: bool,
+    /// All text of the request.
+    pub input: u64,
+    /// Of that, declarations of tools.
+    pub declarations: u64,
+    /// Declarations by server.
+    pub servers: Vec<ServerTokens>,
+}
+
+/// What the declarations of a server's tools cost in each request.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ServerTokens {
+    /// Configured name.
+    pub server: String,
+    /// Tools that are declared.
+    pub tools: u64,
+    /// Tokens of their declarations.
+    pub tokens: u64,
 }
 
 /// Who had the last word about a call.

@@ -20,7 +20,8 @@ mod writer;
 
 pub use error::JournalError;
 pub use event::{
-    DecidedBy, Event, HookSaid, OutcomeKind, QuestionAnswer, Recorded, RunStatus, Tokens, VERSION,
+    Counted, DecidedBy, Event, HookSaid, OutcomeKind, QuestionAnswer, Recorded, RunStatus,
+    ServerTokens, Tokens, VERSION,
 };
 pub use journal::Journal;
 pub use order::Misplaced;

@@ -1,7 +1,7 @@
 //! What `ask` tells besides the answer: one JSON document, or what the run cost.
 
 use outrigger_agent::Answer;
-use outrigger_journal::{CallLine, Event, Journal, Recorded, RunId, Tokens};
+use outrigger_journal::{CallLine, Counted, Event, Journal, Recorded, RunId, Tokens};
 use serde::Serialize;
 
 use crate::display::seconds;
@@ -108,21 +108,12 @@ pub(crate) async fn print_stats(
 ) -> Result<(), CommandError> {
     let events = journal.events(run).await?;
     screen.say("");
-    for server in events
-        .iter()
-        .filter_map(server_of)
-        .filter(|server| server.ready)
-    {
-        screen.say(format_args!(
-            "[server \"{}\": {} tools, ~{} tokens per request]",
-            visible::line(&server.server),
-            server.tools,
-            server.tokens
-        ));
+    for line in server_lines(&events) {
+        screen.say(line);
     }
     let header = format!(
-        "{:>4} {:>8} {:>8} {:>8} {:>9}",
-        "turn", "in", "cached", "out", "time"
+        "{:>4} {:>8} {:>8} {:>8} {:>9} {:>9}",
+        "turn", "in", "cached", "out", "counted", "time"
     );
     screen.say(screen.talk(Label::Dim, &header));
     let mut total = Tokens::default();
@@ -131,23 +122,72 @@ pub(crate) async fn print_stats(
             turn,
             usage,
             took_ms,
+            counted,
             ..
         } = &recorded.event
         {
-            screen.say(row(&turn.to_string(), usage, &seconds(*took_ms)));
+            let counted = counted.as_ref().map(in_all).unwrap_or_default();
+            screen.say(row(&turn.to_string(), usage, &counted, &seconds(*took_ms)));
             total.input += usage.input;
             total.cached += usage.cached;
             total.output += usage.output;
         }
     }
-    screen.say(row("all", &total, "").trim_end());
+    screen.say(row("all", &total, "", "").trim_end());
     screen.say(format_args!("run {run}"));
     Ok(())
 }
 
-fn row(turn: &str, usage: &Tokens, took: &str) -> String {
+/// What the servers' declarations cost in the last request, or would have when none was answered.
+fn server_lines(events: &[Recorded]) -> Vec<String> {
+    let counted = events
+        .iter()
+        .rev()
+        .find_map(|recorded| match &recorded.event {
+            Event::ModelAnswered { counted, .. } => counted.as_ref(),
+            _ => None,
+        });
+    if let Some(counted) = counted {
+        return per_server(counted).collect();
+    }
+    let ready = events
+        .iter()
+        .filter_map(server_of)
+        .filter(|server| server.ready);
+    ready
+        .map(|server| per_request(&server.server, server.tools, "~", server.tokens))
+        .collect()
+}
+
+/// A line for each server of a request.
+pub(crate) fn per_server(counted: &Counted) -> impl Iterator<Item = String> {
+    let mark = mark(counted);
+    let servers = counted.servers.iter();
+    servers.map(move |server| per_request(&server.server, server.tools, mark, server.tokens))
+}
+
+fn per_request(server: &str, tools: u64, mark: &str, tokens: u64) -> String {
     format!(
-        "{turn:>4} {:>8} {:>8} {:>8} {took:>9}",
+        "[server \"{}\": {}, {mark}{} tokens per request]",
+        visible::line(server),
+        visible::count(tools, "tool"),
+        visible::thousands(tokens)
+    )
+}
+
+/// Tokens of a request, as this side counted them.
+pub(crate) fn in_all(counted: &Counted) -> String {
+    format!("{}{}", mark(counted), counted.input)
+}
+
+/// What stands before a count that is an estimate.
+fn mark(counted: &Counted) -> &'static str {
+    if counted.exact { "" } else { "~" }
+}
+
+fn row(turn: &str, usage: &Tokens, counted: &str, took: &str) -> String {
+    format!(
+        "{turn:>4} {:>8} {:>8} {:>8} {counted:>9} {took:>9}",
         usage.input, usage.cached, usage.output
     )
 }

@@ -178,9 +178,29 @@ pub(crate) struct AskArgs {
 pub(crate) struct ToolsArgs {
     /// Only this server, with all particulars of its tools
     pub(crate) server: Option<String>,
+    /// What each server and each tool costs in every request, in tokens
+    #[arg(long)]
+    pub(crate) tokens: bool,
+    /// What a provider is told of one tool, and what that changes of the server's schema
+    #[arg(long, value_name = "TOOL", conflicts_with = "tokens")]
+    pub(crate) schema: Option<String>,
+    /// Who is told: a provider, or one of openai, openai-strict, anthropic, gemini, generic
+    /// [default: the configured model's, else openai]
+    #[arg(long, value_name = "PROVIDER")]
+    pub(crate) provider: Option<String>,
+    /// The model whose vocabulary counts, as for `ask` [default: the provider's usual one]
+    #[arg(short, long, value_name = "PROVIDER:MODEL")]
+    pub(crate) model: Option<String>,
     /// As JSON
     #[arg(long)]
     pub(crate) json: bool,
+}
+
+impl ToolsArgs {
+    /// Whether it matters who reads.
+    pub(crate) fn wants_reader(&self) -> bool {
+        self.tokens || self.schema.is_some() || self.provider.is_some() || self.model.is_some()
+    }
 }
 
 #[derive(Debug, Args)]

@@ -165,6 +165,7 @@ fn configured(name: &str, settings: &ProviderSettings) -> Result<ConfiguredProvi
         .context_tokens
         .as_ref()
         .map(|setting| setting.value);
+    provider.strict = settings.strict.as_ref().is_some_and(|strict| strict.value);
     Ok(provider)
 }
 

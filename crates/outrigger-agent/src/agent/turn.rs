@@ -34,6 +34,8 @@ impl Agent {
             tokens: toolset.tokens(),
         });
         let request = request(conversation, &toolset, progress);
+        let said = self.said(&toolset, &request.tools, progress);
+        let counting = self.count(&request, said);
         let began = Instant::now();
         let finished = tokio::select! {
             biased;
@@ -51,6 +53,8 @@ impl Agent {
             calls: turn.calls.len() as u64,
             usage: tokens(usage),
             took_ms: millis_since(began),
+            // A count that failed is none; it is for people to look at.
+            counted: counting.await.ok(),
         });
         progress.usage += usage;
         progress.text.clone_from(&turn.text);

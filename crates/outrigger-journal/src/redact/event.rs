@@ -49,7 +49,12 @@ impl Redactor {
                 calls: _,
                 usage: _,
                 took_ms: _,
-            } => self.text(text),
+                counted,
+            } => {
+                self.text(text);
+                let servers = counted.iter_mut().flat_map(|counted| &mut counted.servers);
+                servers.for_each(|server| self.text(&mut server.server));
+            }
             Event::HookRan { .. } => self.hook_event(event),
             Event::ServerReady { .. }
             | Event::ServerFailed { .. }

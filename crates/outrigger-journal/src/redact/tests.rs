@@ -183,7 +183,7 @@ fn every_string_of_every_event_is_redacted() {
             reason: Some(text()),
         },
         Event::ModelRetry { turn: 1, attempt: 1, wait_ms: 1, reason: text() },
-        Event::ModelAnswered { turn: 1, text: text(), calls: 0, usage, took_ms: 0 },
+        Event::ModelAnswered { turn: 1, text: text(), calls: 0, usage, took_ms: 0, counted: None },
         Event::CallProposed { call: 1, turn: None, tool: text(), arguments: text() },
         Event::CallProposed { call: 1, turn: None, tool: text(), arguments: r#"{"k":"\u0073\u0033cr3t-value"}"#.to_owned() },
         Event::CallPrepared { call: 1, server: text(), raw_tool: text(), arguments: raw(), repairs: vec![text()] },

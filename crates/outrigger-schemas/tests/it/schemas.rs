@@ -2,7 +2,7 @@
 
 use serde_json::{Map, Value, json};
 
-use crate::instances::Dice;
+use outrigger_testkit::instances::Dice;
 
 const NAMES: [&str; 10] = [
     "a",

@@ -1,8 +1,14 @@
 //! `outrigger tools`: what there is to work with, and what it costs.
 
+mod reader;
+mod schema;
+mod tokens;
+
 use std::process::ExitCode;
 
+use self::reader::Reader;
 use outrigger_host::catalog::{CatalogTool, Instructions};
+use outrigger_host::config::Config;
 use outrigger_host::review::Flag;
 use outrigger_host::{Failure, Host, ServerState, ServerStatus};
 use serde_json::{Value, json};
@@ -37,7 +43,9 @@ async fn tools(
     let session = Session::look(common, &config, screen).await?;
     let session = session.settled(session::PATIENCE, cancel, screen).await?;
     let servers = session.host.servers();
-    let printed = if args.json {
+    let printed = if args.wants_reader() {
+        read(&servers, &session.host, &config, args, screen)
+    } else if args.json {
         screen.json(
             &servers
                 .iter()
@@ -57,6 +65,21 @@ async fn tools(
     } else {
         Exit::Done.into()
     })
+}
+
+/// What a provider is told of the tools.
+fn read(
+    servers: &[ServerStatus],
+    host: &Host,
+    config: &Config,
+    args: &ToolsArgs,
+    screen: Screen,
+) -> Result<(), CommandError> {
+    let reader = Reader::of(config, args.provider.as_deref(), args.model.as_deref())?;
+    match &args.schema {
+        Some(name) => schema::print(host, name, &reader, args.json, screen),
+        None => tokens::print(servers, host, &reader, args.json, screen),
+    }
 }
 
 fn print(

@@ -1,7 +1,8 @@
 //! A run told line by line. Events that another line tells as well have none of their own.
 
-use outrigger_journal::{CallLine, DecidedBy, Event, HookSaid};
+use outrigger_journal::{CallLine, Counted, DecidedBy, Event, HookSaid};
 
+use crate::answer;
 use crate::display::seconds;
 use crate::visible;
 
@@ -98,14 +99,16 @@ fn of_turn(event: &Event) -> Option<String> {
             calls,
             took_ms,
             text,
+            counted,
         } => {
+            let ours = counted.as_ref().map(ours).unwrap_or_default();
             let said = if text.is_empty() {
                 String::new()
             } else {
                 format!("\n{}", indented(text))
             };
             format!(
-                "turn {turn}: {calls} calls asked for, {} in ({} cached), {} out, {}{said}",
+                "turn {turn}: {calls} calls asked for, {} in ({} cached), {} out, {}{ours}{said}",
                 usage.input,
                 usage.cached,
                 usage.output,
@@ -114,6 +117,21 @@ fn of_turn(event: &Event) -> Option<String> {
         }
         _ => return None,
     })
+}
+
+/// What this side counted of a turn's request.
+fn ours(counted: &Counted) -> String {
+    let mut told = format!(
+        "; counted {} ({}), {} of them declarations",
+        answer::in_all(counted),
+        counted.by,
+        visible::thousands(counted.declarations)
+    );
+    for line in answer::per_server(counted) {
+        told.push_str("\n  ");
+        told.push_str(&line);
+    }
+    told
 }
 
 fn of_call(event: &Event, calls: &[CallLine]) -> Option<String> {

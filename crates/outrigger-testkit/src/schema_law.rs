@@ -9,18 +9,19 @@ use crate::instances::{Dice, instance};
 
 /// How many values were tried, and what they were.
 #[derive(Debug, Default)]
-pub(crate) struct Tally {
+pub struct Tally {
     /// Values that fit the compiled schema.
-    pub(crate) back: usize,
+    pub back: usize,
     /// Of those, how many the original takes.
-    pub(crate) back_fits: usize,
+    pub back_fits: usize,
     /// Values that fit the original schema.
-    pub(crate) forth: usize,
+    pub forth: usize,
     /// Of those, how many the compiled schema takes.
-    pub(crate) forth_fits: usize,
+    pub forth_fits: usize,
 }
 
-pub(crate) struct Law<'s> {
+/// One tool's schema, its compiled form, and validators of both.
+pub struct Law<'s> {
     family: Family,
     original: &'s Value,
     compiled: Compiled,
@@ -31,7 +32,11 @@ pub(crate) struct Law<'s> {
 
 impl<'s> Law<'s> {
     /// `None` for a tool that is set aside.
-    pub(crate) fn new(family: Family, original: &'s Value) -> Result<Option<Self>, String> {
+    ///
+    /// # Errors
+    ///
+    /// When a schema cannot be read by the validator.
+    pub fn new(family: Family, original: &'s Value) -> Result<Option<Self>, String> {
         let Ok(compiled) = compile(family, original) else {
             return Ok(None);
         };
@@ -84,12 +89,12 @@ impl<'s> Law<'s> {
         narrower.any(|change| merged || !harmless.contains(&change.what.as_str()))
     }
 
-    pub(crate) fn hold(
-        &self,
-        dice: &mut Dice,
-        times: usize,
-        tally: &mut Tally,
-    ) -> Result<(), String> {
+    /// Tries so many values in each direction.
+    ///
+    /// # Errors
+    ///
+    /// The first value for which the law does not hold, with all that is needed to see why.
+    pub fn hold(&self, dice: &mut Dice, times: usize, tally: &mut Tally) -> Result<(), String> {
         for _ in 0..times {
             if let Some(written) =
                 instance(&self.sent, dice).filter(|value| self.of_sent.is_valid(value))
@@ -110,10 +115,9 @@ impl<'s> Law<'s> {
     fn comes_back(&self, written: &Value) -> Result<bool, String> {
         let text = written.to_string();
         let back = self.compiled.to_original(&text);
-        let original: Value = serde_json::from_str(&back).map_err(|error| error.to_string())?;
-        let again: Value = serde_json::from_str(&self.compiled.to_provider(&back)).unwrap();
-        let twice: Value =
-            serde_json::from_str(&self.compiled.to_original(&again.to_string())).unwrap();
+        let original: Value = read(&back)?;
+        let again: Value = read(&self.compiled.to_provider(&back))?;
+        let twice: Value = read(&self.compiled.to_original(&again.to_string()))?;
         if twice != original || leaves(written) != leaves(&original) {
             return Err(self.told(&format!(
                 "{written} came back as {original}, which is {again}"
@@ -134,8 +138,8 @@ impl<'s> Law<'s> {
     fn can_be_said(&self, meant: &Value) -> Result<bool, String> {
         let text = meant.to_string();
         let said = self.compiled.to_provider(&text);
-        let sent: Value = serde_json::from_str(&said).map_err(|error| error.to_string())?;
-        let back: Value = serde_json::from_str(&self.compiled.to_original(&said)).unwrap();
+        let sent: Value = read(&said)?;
+        let back: Value = read(&self.compiled.to_original(&said))?;
         if back != *meant {
             return Err(self.told(&format!(
                 "{meant} is said as {sent}, which comes back as {back}"
@@ -178,6 +182,10 @@ impl<'s> Law<'s> {
             changes.join("\n")
         )
     }
+}
+
+fn read(text: &str) -> Result<Value, String> {
+    serde_json::from_str(text).map_err(|error| format!("{error} in {text}"))
 }
 
 /// All texts, numbers and truths in a value, also those in JSON that is written as text. Keys of maps
