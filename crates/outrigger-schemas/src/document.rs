@@ -176,8 +176,7 @@ impl Reader<'_> {
         out: &mut Map<String, Value>,
         at: (&str, usize),
     ) {
-        let (path, depth) = at;
-        let below = |name: &str| format!("{path}/{}", escaped(name));
+        let path = at.0;
         match (key, value) {
             ("$defs" | "definitions", _) => {}
             ("nullable", Value::Bool(true)) => self.note(
@@ -201,6 +200,31 @@ impl Reader<'_> {
                 }
             }
             ("type", _) => self.types(value, out, path),
+            ("required" | "enum", Value::Array(_)) => {
+                out.insert(key.to_owned(), value.clone());
+            }
+            _ if self.schemas(key, value, out, at) => {}
+            (known, _) if has_schemas(known) || matches!(known, "required" | "enum") => {
+                let what = format!("`{key}` is left out");
+                self.note(path, what, "its value is of the wrong type", Effect::Looser);
+            }
+            _ => {
+                out.insert(key.to_owned(), value.clone());
+            }
+        }
+    }
+
+    /// Keywords whose value holds schemas; `false` for others, and for values of another shape.
+    fn schemas(
+        &mut self,
+        key: &str,
+        value: &Value,
+        out: &mut Map<String, Value>,
+        at: (&str, usize),
+    ) -> bool {
+        let (path, depth) = at;
+        let below = |name: &str| format!("{path}/{}", escaped(name));
+        match (key, value) {
             ("items", Value::Array(list)) => {
                 let read = list.iter().enumerate();
                 let read = read
@@ -228,26 +252,9 @@ impl Reader<'_> {
                 });
                 out.insert(key.to_owned(), Value::Object(read.collect()));
             }
-            ("required", Value::Array(_)) | ("enum", Value::Array(_)) => {
-                out.insert(key.to_owned(), value.clone());
-            }
-            (known, _)
-                if ONE.contains(&known)
-                    || LIST.contains(&known)
-                    || MAP.contains(&known)
-                    || matches!(known, "required" | "enum" | "dependencies") =>
-            {
-                self.note(
-                    path,
-                    format!("`{key}` is left out"),
-                    "its value is of the wrong type",
-                    Effect::Looser,
-                );
-            }
-            _ => {
-                out.insert(key.to_owned(), value.clone());
-            }
+            _ => return false,
         }
+        true
     }
 
     /// `type`, with only types that there are.
@@ -346,6 +353,10 @@ impl Reader<'_> {
         }
         pointer_to_anchor(self.source, &decoded, "", 0)
     }
+}
+
+fn has_schemas(key: &str) -> bool {
+    ONE.contains(&key) || LIST.contains(&key) || MAP.contains(&key) || key == "dependencies"
 }
 
 /// Where a schema with this address is.

@@ -155,7 +155,9 @@ fn all_of(document: &Document, one: &Value, other: &Value, looser: &mut bool) ->
         (Value::Bool(false), _) | (_, Value::Bool(false)) => Value::Bool(false),
         (one, other) if one == other => one.clone(),
         (one, other) => {
-            let refers = |schema: &Value| schema.get("$ref").is_some();
+            // Followed only when that place is reached: schemas may lead back to themselves.
+            let refers =
+                |schema: &Value| schema.get("$ref").is_some() || schema.get("allOf").is_some();
             if refers(one) || refers(other) {
                 return json!({ "allOf": [one, other] });
             }

@@ -54,44 +54,29 @@ pub(crate) fn lower(l: &mut Lowering<'_>, schema: &Value, at: &Place) -> Lowered
     if l.family.takes_references() {
         return object(l, keywords, at);
     }
+    written_out(l, schema, keywords, at)
+}
+
+/// A schema with its references and `allOf` written out.
+fn written_out(l: &mut Lowering<'_>, schema: &Value, keywords: &Keywords, at: &Place) -> Lowered {
     let joined = flat(l.document, schema);
+    let why = "not every server takes it";
     if joined.looser {
-        l.change(
-            at,
-            "`allOf` is joined, as far as that can be said",
-            "not every server takes it",
-            Effect::Looser,
-        );
+        let what = "`allOf` is joined, as far as that can be said";
+        l.change(at, what, why, Effect::Looser);
     } else if keywords.contains_key("allOf") {
-        l.change(
-            at,
-            "`allOf` is joined",
-            "not every server takes it",
-            Effect::Same,
-        );
+        l.change(at, "`allOf` is joined", why, Effect::Same);
     }
     if keywords.contains_key("$ref") {
-        l.change(
-            at,
-            "the reference is written out",
-            "not every server follows references",
-            Effect::Same,
-        );
+        l.change(at, "the reference is written out", why, Effect::Same);
     }
-    let recursive: Vec<String> = joined
-        .followed
-        .intersection(&l.document.recursive)
-        .cloned()
-        .collect();
+    let recursive = joined.followed.intersection(&l.document.recursive);
+    let recursive: Vec<String> = recursive.cloned().collect();
     let again =
         |name: &String| l.following.iter().filter(|known| *known == name).count() >= UNROLLED;
     if joined.never || recursive.iter().any(again) {
-        l.change(
-            at,
-            "takes anything here",
-            "the schema refers to itself",
-            Effect::Looser,
-        );
+        let why = "the schema refers to itself, or no value fits it";
+        l.change(at, "takes anything here", why, Effect::Looser);
         let mut short = Map::new();
         for key in ["type", "description"] {
             if let Some(value) = joined.keywords.get(key).filter(|_| !joined.never) {

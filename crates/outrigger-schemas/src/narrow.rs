@@ -13,7 +13,7 @@ use crate::SetAside;
 use crate::change::Effect;
 use crate::document::ANNOTATIONS;
 use crate::family::Family;
-use crate::join::{Keywords, flat, types_of};
+use crate::join::{Joined, Keywords, flat, types_of};
 use crate::lowering::{Lowered, Lowering, Place, with_words};
 use crate::plan::{Note, NoteId, SCALAR, Text};
 
@@ -34,50 +34,52 @@ pub(crate) fn lower(l: &mut Lowering<'_>, schema: &Value, at: &Place) -> Option<
         Value::Bool(false) => return None,
         _ => return Some(text(l, &Keywords::new(), Text::Anything, at)),
     };
-    if l.as_text.contains(&at.path) {
-        let why = "its alternatives could not be told apart when a call is mapped back";
-        l.change(at, "is written as JSON text", why, Effect::Looser);
-        return Some(text(l, keywords, Text::Anything, at));
-    }
-    if !l.has_room(at) {
-        let levels = l.family.depth();
-        let why = format!("it lies deeper than {levels} levels, or the schema is too large");
-        l.change(at, "is written as JSON text", &why, Effect::Looser);
-        return Some(text(l, keywords, Text::Anything, at));
-    }
     if let Some(kept) = recursive(l, keywords, at) {
         return Some(kept);
     }
     let joined = flat(l.document, schema);
+    joined_one(l, joined, at)
+}
+
+/// A schema whose references are followed, at this level.
+fn joined_one(l: &mut Lowering<'_>, joined: Joined, at: &Place) -> Option<Lowered> {
     if joined.never {
         return None;
     }
-    if joined.looser {
-        let why = "the family has no `allOf`";
-        l.change(
-            at,
-            "`allOf` is joined, as far as that can be said",
-            why,
-            Effect::Looser,
-        );
-    }
-    let again: Vec<String> = joined
-        .followed
-        .intersection(&l.document.recursive)
-        .cloned()
-        .collect();
-    let often =
-        |name: &String| l.following.iter().filter(|known| *known == name).count() >= UNROLLED;
-    if again.iter().any(often) {
-        let why = "the schema refers to itself, and the family takes no references";
-        l.change(at, "is written as JSON text", why, Effect::Looser);
+    if let Some(reason) = unsaid(l, &joined, at) {
+        l.change(at, "is written as JSON text", &reason, Effect::Looser);
         return Some(text(l, &joined.keywords, Text::Anything, at));
     }
+    if joined.looser {
+        let what = "what holds at once is joined, as far as that can be said";
+        l.change(at, what, "the family has no `allOf`", Effect::Looser);
+    }
     let before = l.following.len();
-    l.following.extend(again);
+    let recursive = joined.followed.intersection(&l.document.recursive);
+    l.following.extend(recursive.cloned());
     let lowered = one(l, &joined.keywords, at);
     l.following.truncate(before);
     lowered
+}
+
+/// Why a place can only be sent as JSON text, if it is one.
+fn unsaid(l: &mut Lowering<'_>, joined: &Joined, at: &Place) -> Option<String> {
+    if l.as_text.contains(&at.path) {
+        let why = "its alternatives could not be told apart when a call is mapped back";
+        return Some(why.to_owned());
+    }
+    if !l.has_room(at) {
+        let levels = l.family.depth();
+        return Some(format!(
+            "it lies deeper than {levels} levels, or the schema is too large"
+        ));
+    }
+    let often =
+        |name: &String| l.following.iter().filter(|known| *known == name).count() >= UNROLLED;
+    let mut again = joined.followed.intersection(&l.document.recursive);
+    again
+        .any(often)
+        .then(|| "the schema refers to itself".to_owned())
 }
 
 /// A schema without references.

@@ -236,9 +236,6 @@ impl Maker<'_> {
     fn made(&mut self, set: &BTreeSet<NoteId>, blame: &str) -> Result<Step, Clash> {
         let all = self.notes;
         let notes: Vec<&Note> = set.iter().map(|id| &all[*id]).collect();
-        let clash = || Clash {
-            place: blame.to_owned(),
-        };
         let text = notes.iter().find_map(|note| note.text);
         let texts_differ = notes
             .iter()
@@ -247,7 +244,9 @@ impl Maker<'_> {
             text.is_some() && notes.iter().any(|note| note.plain_strings) || texts_differ;
         let pairs: BTreeSet<NoteId> = notes.iter().filter_map(|note| note.pairs).collect();
         if is_ambiguous || (!pairs.is_empty() && notes.iter().any(|note| note.plain_lists)) {
-            return Err(clash());
+            return Err(Clash {
+                place: blame.to_owned(),
+            });
         }
         let mut step = Step {
             text,
@@ -263,15 +262,24 @@ impl Maker<'_> {
             }
             step.shapes.push(shape);
         }
-        let objects: Vec<&Note> = notes
-            .iter()
-            .copied()
-            .filter(|note| note.members.is_some())
-            .collect();
+        self.objects(&notes, &mut step, blame)?;
+        self.lists(&notes, &mut step, blame)?;
+        if !pairs.is_empty() {
+            step.pairs = Some(self.step(&pairs, blame)?);
+        }
+        Ok(step)
+    }
+
+    /// Where the properties of all objects among the notes lead.
+    fn objects(&mut self, notes: &[&Note], step: &mut Step, blame: &str) -> Result<(), Clash> {
+        let objects = notes.iter().copied().filter(|note| note.members.is_some());
+        let objects: Vec<&Note> = objects.collect();
         let rest: BTreeSet<NoteId> = objects.iter().map(|note| note.rest).collect();
         let names: BTreeSet<&str> = objects.iter().flat_map(|note| note.names()).collect();
         for name in names {
-            let (way, next) = together(&objects, name).ok_or_else(clash)?;
+            let (way, next) = together(&objects, name).ok_or_else(|| Clash {
+                place: blame.to_owned(),
+            })?;
             let step_id = self.step(&next, blame)?;
             step.members.insert(
                 name.to_owned(),
@@ -282,17 +290,15 @@ impl Maker<'_> {
             );
         }
         step.rest = self.step(&rest, blame)?;
-        let lists: Vec<&Note> = notes
-            .iter()
-            .copied()
-            .filter(|note| note.plain_lists)
-            .collect();
-        let longest = lists
-            .iter()
-            .map(|note| note.prefix.len())
-            .max()
-            .unwrap_or(0);
-        for at in 0..longest {
+        Ok(())
+    }
+
+    /// Where the items of all lists among the notes lead.
+    fn lists(&mut self, notes: &[&Note], step: &mut Step, blame: &str) -> Result<(), Clash> {
+        let lists = notes.iter().copied().filter(|note| note.plain_lists);
+        let lists: Vec<&Note> = lists.collect();
+        let longest = lists.iter().map(|note| note.prefix.len()).max();
+        for at in 0..longest.unwrap_or(0) {
             let each = lists
                 .iter()
                 .map(|note| note.prefix.get(at).copied().unwrap_or(note.items));
@@ -300,10 +306,7 @@ impl Maker<'_> {
             step.prefix.push(next);
         }
         step.items = self.step(&lists.iter().map(|note| note.items).collect(), blame)?;
-        if !pairs.is_empty() {
-            step.pairs = Some(self.step(&pairs, blame)?);
-        }
-        Ok(step)
+        Ok(())
     }
 }
 

@@ -22,10 +22,6 @@ pub(crate) fn lower(lowering: &mut Lowering<'_>) -> Result<Lowered, SetAside> {
         never,
         followed: _,
     } = flat(document, &document.root);
-    let takes_objects = |keywords: &Keywords| {
-        let types = types_of(keywords.get("type"));
-        types.is_empty() || types.contains(&"object")
-    };
     if never || !takes_objects(&keywords) {
         return Err(SetAside(
             "its schema takes no object, and arguments are always one".to_owned(),
@@ -64,17 +60,7 @@ pub(crate) fn lower(lowering: &mut Lowering<'_>) -> Result<Lowered, SetAside> {
         }
     }
     if lowering.family.takes_json_schema() {
-        let refused = match lowering.family {
-            // "schema must have type 'object' and not have 'oneOf'/'anyOf'/'allOf'/'enum'/'not' at the top level".
-            Family::OpenAi | Family::Generic => &["not", "enum", "const", "if", "then", "else"][..],
-            _ => &["enum", "const"][..],
-        };
-        for key in refused {
-            if keywords.shift_remove(*key).is_some() {
-                let what = format!("`{key}` is left out");
-                lowering.change(&at, what, "it is refused at the top", Effect::Looser);
-            }
-        }
+        without_refused(lowering, &mut keywords);
         keywords.entry("properties").or_insert_with(|| json!({}));
         Ok(light::object(lowering, &keywords, &at))
     } else {
@@ -82,65 +68,49 @@ pub(crate) fn lower(lowering: &mut Lowering<'_>) -> Result<Lowered, SetAside> {
     }
 }
 
+fn takes_objects(keywords: &Keywords) -> bool {
+    let types = types_of(keywords.get("type"));
+    types.is_empty() || types.contains(&"object")
+}
+
+/// Leaves out what is refused at the top alone.
+fn without_refused(lowering: &mut Lowering<'_>, keywords: &mut Keywords) {
+    let refused = match lowering.family {
+        // "schema must have type 'object' and not have 'oneOf'/'anyOf'/'allOf'/'enum'/'not' at the top level".
+        Family::OpenAi | Family::Generic => &["not", "enum", "const", "if", "then", "else"][..],
+        _ => &["enum", "const"][..],
+    };
+    for key in refused {
+        if keywords.shift_remove(*key).is_some() {
+            let what = format!("`{key}` is left out");
+            lowering.change(
+                &Place::root(),
+                what,
+                "it is refused at the top",
+                Effect::Looser,
+            );
+        }
+    }
+}
+
 /// Alternatives of the whole as one object that has the properties of all of them.
 fn merge(lowering: &mut Lowering<'_>, whole: &mut Keywords, branches: &[Keywords], key: &str) {
     let at = Place::root();
-    let (mut own, mut narrower) = (members(whole), false);
-    let is_closed = |keywords: &Keywords| {
-        let closes = |key: &str| keywords.get(key) == Some(&Value::Bool(false));
-        closes("additionalProperties") || closes("unevaluatedProperties")
-    };
-    let whole_is_closed = whole.get("additionalProperties") == Some(&Value::Bool(false));
-    if !whole_is_closed {
-        let mut found: Map<String, Value> = Map::new();
-        for branch in branches {
-            for (name, schema) in members(branch) {
-                if !own.contains_key(&name) {
-                    let list = found.entry(name).or_insert_with(|| json!([]));
-                    if let Value::Array(list) = list
-                        && !list.contains(&schema)
-                    {
-                        list.push(schema);
-                    }
-                }
-            }
-        }
-        for (name, list) in found {
-            let lacks =
-                |branch: &&Keywords| !members(branch).contains_key(&name) && !is_closed(branch);
-            narrower |= branches.iter().any(|branch| lacks(&branch));
-            let schema = match list {
-                Value::Array(mut list) if list.len() == 1 => list.remove(0),
-                list => json!({ "anyOf": list }),
-            };
-            own.insert(name, schema);
-        }
-        if !branches.is_empty() && branches.iter().all(is_closed) {
-            whole.insert("additionalProperties".to_owned(), Value::Bool(false));
-        }
-    }
-    whole.insert("properties".to_owned(), Value::Object(own));
-
-    let needed = names(whole);
+    let narrower = merge_properties(whole, branches);
     let needs: Vec<BTreeSet<String>> = branches.iter().map(names).collect();
-    let by_all = needs
-        .iter()
-        .skip(1)
-        .fold(needs.first().cloned().unwrap_or_default(), |all, more| {
-            all.intersection(more).cloned().collect()
-        });
-    let all: Vec<&String> = needed.union(&by_all).collect();
+    let by_all = needs.iter().skip(1);
+    let by_all = by_all.fold(needs.first().cloned().unwrap_or_default(), |all, more| {
+        all.intersection(more).cloned().collect()
+    });
+    let all: Vec<String> = names(whole).union(&by_all).cloned().collect();
     if !all.is_empty() {
         whole.insert("required".to_owned(), json!(all));
     }
-    let further = |names: &BTreeSet<String>| -> Vec<String> {
-        let more = names.iter().filter(|name| !all.contains(name));
-        more.map(|name| format!("`{}`", lowering.aliases.sent(name)))
-            .collect()
-    };
     let mut sets: Vec<String> = Vec::new();
     for names in &needs {
-        let set = further(names).join(" and ");
+        let further = names.iter().filter(|name| !all.contains(name));
+        let further = further.map(|name| format!("`{}`", lowering.aliases.sent(name)));
+        let set = further.collect::<Vec<_>>().join(" and ");
         if !sets.contains(&set) {
             sets.push(set);
         }
@@ -156,6 +126,47 @@ fn merge(lowering: &mut Lowering<'_>, whole: &mut Keywords, branches: &[Keywords
             format!("a property that one alternative of `{key}` declares means the same in all");
         lowering.change(&at, what, why, Effect::Narrower);
     }
+}
+
+/// The properties of all; whether one that a branch leaves open now means what another says of it.
+fn merge_properties(whole: &mut Keywords, branches: &[Keywords]) -> bool {
+    let (mut own, mut narrower) = (members(whole), false);
+    if whole.get("additionalProperties") == Some(&Value::Bool(false)) {
+        return false;
+    }
+    let mut found: Map<String, Value> = Map::new();
+    for branch in branches {
+        let new = members(branch)
+            .into_iter()
+            .filter(|(name, _)| !own.contains_key(name));
+        for (name, schema) in new {
+            let list = found.entry(name).or_insert_with(|| json!([]));
+            if let Value::Array(list) = list
+                && !list.contains(&schema)
+            {
+                list.push(schema);
+            }
+        }
+    }
+    for (name, list) in found {
+        let lacks = |branch: &Keywords| !members(branch).contains_key(&name) && !is_closed(branch);
+        narrower |= branches.iter().any(lacks);
+        let schema = match list {
+            Value::Array(mut list) if list.len() == 1 => list.remove(0),
+            list => json!({ "anyOf": list }),
+        };
+        own.insert(name, schema);
+    }
+    if !branches.is_empty() && branches.iter().all(is_closed) {
+        whole.insert("additionalProperties".to_owned(), Value::Bool(false));
+    }
+    whole.insert("properties".to_owned(), Value::Object(own));
+    narrower
+}
+
+fn is_closed(keywords: &Keywords) -> bool {
+    let closes = |key: &str| keywords.get(key) == Some(&Value::Bool(false));
+    closes("additionalProperties") || closes("unevaluatedProperties")
 }
 
 fn members(keywords: &Keywords) -> Map<String, Value> {

@@ -146,7 +146,7 @@ impl<'s> Law<'s> {
             )));
         }
         let fits = self.of_sent.is_valid(&sent);
-        if !fits && !self.narrows_declared() && !self.has_free_names(meant) {
+        if !fits && !self.narrows_declared() && !self.may_be_taken_for_another(meant) {
             return Err(self.told(&format!(
                 "{meant} is said as {sent}, which does not fit, and nothing is narrower"
             )));
@@ -154,17 +154,21 @@ impl<'s> Law<'s> {
         Ok(fits)
     }
 
-    /// Whether the value has names that the maker of values made up.
-    fn has_free_names(&self, value: &Value) -> bool {
+    /// Whether it is not known which alternative a value belongs to. On the way forth, which is for
+    /// showing a model what it wrote earlier, an object goes by the names of its members; that may be wrong
+    /// for names that the maker of values made up, and beside an object that takes all of them.
+    fn may_be_taken_for_another(&self, value: &Value) -> bool {
+        let says = |beginning: &str| {
+            self.compiled
+                .changes
+                .iter()
+                .any(|change| change.what.starts_with(beginning))
+        };
         let text = value.to_string();
-        let names = ["\"free\":", "\"key 0\":", "\"any\":"];
-        // Beside a map, an object with a name that it does not declare is taken for the map.
-        let has_map = self
-            .compiled
-            .changes
-            .iter()
-            .any(|change| change.what.starts_with("a map"));
-        (has_map || self.has(Effect::Narrower)) && names.iter().any(|name| text.contains(name))
+        let mut names = ["\"free\":", "\"key 0\":", "\"any\":"].into_iter();
+        let has_free_names = names.any(|name| text.contains(name));
+        says("an object is written as JSON text")
+            || (has_free_names && (says("a map is written") || self.has(Effect::Narrower)))
     }
 
     fn told(&self, fault: &str) -> String {
@@ -205,12 +209,9 @@ fn gather(value: &Value, found: &mut Vec<String>) {
             Err(_) => found.push(value.to_string()),
         },
         Value::Array(items) => items.iter().for_each(|item| gather(item, found)),
+        // In a map that is written as a list, a `key` is the name of a member.
         Value::Object(members) => {
-            let is_pair =
-                members.len() == 2 && members.contains_key("key") && members.contains_key("value");
-            let told = members
-                .iter()
-                .filter(|(name, _)| !(is_pair && *name == "key"));
+            let told = members.iter().filter(|(name, _)| *name != "key");
             told.for_each(|(_, member)| gather(member, found));
         }
         _ => found.push(value.to_string()),

@@ -147,13 +147,9 @@ fn fixed(l: &mut Lowering<'_>, keywords: &Keywords, at: &Place) -> Lowered {
     let strict = l.family == Family::OpenAiStrict;
     let mut out = described(keywords, "object");
     let mut fixed = Fixed::default();
-    let required: Vec<&str> = keywords
-        .get("required")
-        .and_then(Value::as_array)
-        .into_iter()
-        .flatten()
-        .filter_map(Value::as_str)
-        .collect();
+    let required = keywords.get("required").and_then(Value::as_array);
+    let required = required.into_iter().flatten().filter_map(Value::as_str);
+    let required: Vec<&str> = required.collect();
     let empty = Map::new();
     let declared = keywords
         .get("properties")
@@ -189,17 +185,12 @@ fn fixed(l: &mut Lowering<'_>, keywords: &Keywords, at: &Place) -> Lowered {
                 Effect::Looser,
             );
         }
-        let sent = |name: &&str| fixed.schemas.contains_key(l.aliases.sent(name));
-        let names: Vec<&str> = required
-            .iter()
-            .filter(|name| sent(name))
-            .map(|name| l.aliases.sent(name))
-            .collect();
-        let names = json!(names);
-        out.insert("properties".to_owned(), Value::Object(fixed.schemas));
-        if names != json!([]) {
-            out.insert("required".to_owned(), names);
+        let mut names: Vec<&str> = required.iter().map(|name| l.aliases.sent(name)).collect();
+        names.retain(|name| fixed.schemas.contains_key(*name));
+        if !names.is_empty() {
+            out.insert("required".to_owned(), json!(names));
         }
+        out.insert("properties".to_owned(), Value::Object(fixed.schemas));
     }
     let note = l.note(Note {
         members: Some(fixed.members),
@@ -286,31 +277,28 @@ impl Fixed {
     }
 }
 
+/// The schema that all items of a list fit, and where it is.
+fn items_of(l: &mut Lowering<'_>, keywords: &Keywords, at: &Place) -> (Value, Place) {
+    let items = keywords.get("items");
+    let Some(Value::Array(prefix)) = keywords.get("prefixItems") else {
+        let items = items.cloned().unwrap_or(Value::Bool(true));
+        return (items, at.below("items", true));
+    };
+    let effect = if items == Some(&Value::Bool(false)) {
+        Effect::Looser
+    } else {
+        Effect::Narrower
+    };
+    let what = "each item of the tuple may be any of its items";
+    l.change(at, what, "the family has no tuples", effect);
+    let mut each = prefix.clone();
+    each.extend(items.filter(|items| items.is_object()).cloned());
+    (json!({ "anyOf": each }), at.below("prefixItems", true))
+}
+
 pub(super) fn list(l: &mut Lowering<'_>, keywords: &Keywords, at: &Place) -> Option<Lowered> {
     let mut out = described(keywords, "array");
-    let prefix = keywords
-        .get("prefixItems")
-        .and_then(Value::as_array)
-        .cloned();
-    let (items, place) = match (prefix, keywords.get("items")) {
-        (None, Some(items)) => (items.clone(), at.below("items", true)),
-        (None, None) => (Value::Bool(true), at.below("items", true)),
-        (Some(mut each), rest) => {
-            let effect = if rest == Some(&Value::Bool(false)) {
-                Effect::Looser
-            } else {
-                Effect::Narrower
-            };
-            l.change(
-                at,
-                "each item of the tuple may be any of its items",
-                "the family has no tuples",
-                effect,
-            );
-            each.extend(rest.filter(|rest| rest.is_object()).cloned());
-            (json!({ "anyOf": each }), at.below("prefixItems", true))
-        }
-    };
+    let (items, place) = items_of(l, keywords, at);
     let lowered = match lower_one(l, &items, &place) {
         Some(lowered) => lowered,
         None => text(l, &Keywords::new(), Text::Anything, &place),

@@ -179,22 +179,7 @@ pub(super) fn listed(l: &mut Lowering<'_>, keywords: &Keywords, at: &Place) -> O
     if l.family == Family::Gemini {
         return Some(for_gemini(l, keywords, fitting, at));
     }
-    let mut types: Vec<&str> = Vec::new();
-    for value in &fitting {
-        let kind = match value {
-            Value::String(_) => "string",
-            Value::Bool(_) => "boolean",
-            Value::Null => "null",
-            _ if is_of(value, "integer") => "integer",
-            _ => "number",
-        };
-        if !types.contains(&kind) {
-            types.push(kind);
-        }
-    }
-    if types.contains(&"number") {
-        types.retain(|kind| *kind != "integer");
-    }
+    let types = kinds_of(&fitting);
     let note = if types.contains(&"string") {
         STRING
     } else {
@@ -213,6 +198,27 @@ pub(super) fn listed(l: &mut Lowering<'_>, keywords: &Keywords, at: &Place) -> O
         schema: Value::Object(out),
         note,
     })
+}
+
+/// The types of scalar values.
+fn kinds_of(values: &[Value]) -> Vec<&'static str> {
+    let mut types: Vec<&str> = Vec::new();
+    for value in values {
+        let kind = match value {
+            Value::String(_) => "string",
+            Value::Bool(_) => "boolean",
+            Value::Null => "null",
+            _ if is_of(value, "integer") => "integer",
+            _ => "number",
+        };
+        if !types.contains(&kind) {
+            types.push(kind);
+        }
+    }
+    if types.contains(&"number") {
+        types.retain(|kind| *kind != "integer");
+    }
+    types
 }
 
 /// Only strings that are not empty may be listed.

@@ -2,7 +2,7 @@
 
 use serde_json::{Value, json};
 
-use super::{lower as lower_one, or_null, scalar, takes_null, text, typed};
+use super::{joined_one, lower as lower_one, or_null, scalar, takes_null, text, typed};
 use crate::change::Effect;
 use crate::document::ANNOTATIONS;
 use crate::family::Family;
@@ -34,26 +34,20 @@ pub(super) fn lower(l: &mut Lowering<'_>, keywords: &Keywords, at: &Place) -> Op
     {
         let place = at.below(&format!("{key}/{index}"), false);
         // With nothing beside it, a reference may stay one.
-        let branch = if beside.is_empty() {
-            branch.clone()
-        } else {
-            let joined = both(l.document, &beside, branch);
-            if joined.never {
-                continue;
-            }
-            if joined.looser {
-                l.change(
-                    &place,
-                    "what is said beside it is left out",
-                    "both cannot be said at once",
-                    Effect::Looser,
-                );
-            }
-            Value::Object(joined.keywords)
+        let joined = (!beside.is_empty()).then(|| both(l.document, &beside, branch));
+        let null = match &joined {
+            Some(joined) => is_null(&joined.keywords),
+            None => branch.as_object().is_some_and(is_null),
         };
-        if is_null(&branch) {
+        if null {
             found.null = true;
-        } else if let Some(lowered) = lower_one(l, &branch, &place) {
+            continue;
+        }
+        let lowered = match joined {
+            Some(joined) => joined_one(l, joined, &place),
+            None => lower_one(l, branch, &place),
+        };
+        if let Some(lowered) = lowered {
             found.add(lowered);
         }
     }
@@ -101,7 +95,7 @@ pub(super) fn of_types(
     found.end(l, keywords, at)
 }
 
-fn is_null(schema: &Value) -> bool {
+fn is_null(schema: &Keywords) -> bool {
     let listed = schema.get("enum").and_then(Value::as_array);
     types_of(schema.get("type")) == ["null"]
         || schema.get("const") == Some(&Value::Null)

@@ -24,7 +24,7 @@ use serde_json::{Value, json};
 /// Tools that may be set aside, of those of all families together. These servers are in use.
 const MAY_BE_SET_ASIDE: usize = 0;
 /// Values that are tried for each tool and family, in each direction.
-const VALUES: usize = 5;
+const VALUES: usize = 3;
 
 type Failure = Box<dyn Error>;
 

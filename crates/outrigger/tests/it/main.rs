@@ -17,6 +17,7 @@ mod bad_config;
 mod bad_journal;
 mod bad_models;
 mod bad_servers;
+mod declared;
 mod eras;
 mod gate;
 mod hooks;

@@ -76,7 +76,7 @@ fn print_schema(compiled: &Compiled, screen: Screen) -> Result<(), CommandError>
         );
         let effect = change.effect.as_str();
         screen.data(&format!(
-            "{effect:<8} {} {what} ({why})\n",
+            "{effect:<8} {}: {what} ({why})\n",
             screen.ink(Label::Dim, &path)
         ))?;
     }
