@@ -61,7 +61,13 @@ pub(crate) fn lower(lowering: &mut Lowering<'_>) -> Result<Lowered, SetAside> {
     }
     if lowering.family.takes_json_schema() {
         without_refused(lowering, &mut keywords);
-        keywords.entry("properties").or_insert_with(|| json!({}));
+        let wants = matches!(lowering.family, Family::OpenAi | Family::Generic);
+        if wants && !keywords.contains_key("properties") {
+            // "object schema missing properties"; templates of local servers read it unasked.
+            let why = "a schema without `properties` is refused";
+            lowering.change(&at, "`properties` is empty", why, Effect::Same);
+            keywords.insert("properties".to_owned(), json!({}));
+        }
         Ok(light::object(lowering, &keywords, &at))
     } else {
         narrow::root(lowering, &keywords)

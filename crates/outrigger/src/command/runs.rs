@@ -4,12 +4,12 @@ mod story;
 
 use std::process::ExitCode;
 
-use outrigger_journal::{Journal, RunSummary};
+use outrigger_journal::{Event, Journal, RunSummary};
 
 use crate::cli::{Common, RunsArgs, RunsCommand};
 use crate::error::{CommandError, Exit};
 use crate::screen::{Label, Screen};
-use crate::{surroundings, visible};
+use crate::{answer, surroundings, visible};
 
 pub(crate) async fn run(
     common: &Common,
@@ -97,9 +97,21 @@ async fn show(
     }
     head(&run, screen)?;
     let calls = journal.calls(&run.id).await?;
+    let mut servers = None;
     for event in &events {
         if let Some(told) = story::told(&event.event, &calls) {
             screen.data(&format!("  {told}\n"))?;
+        }
+        // What each server costs is said again only when it is no longer so.
+        if let Event::ModelAnswered {
+            counted: Some(counted),
+            ..
+        } = &event.event
+            && servers.replace(&counted.servers) != Some(&counted.servers)
+        {
+            for line in answer::per_server(counted) {
+                screen.data(&format!("    {line}\n"))?;
+            }
         }
     }
     Ok(())

@@ -105,7 +105,20 @@ fn what_the_declarations_cost() {
            124 mcp__workspace__search
     8 tools in all, 731 tokens per request, as `openai` is told of them; counted with o200k
     "#);
-    insta::assert_snapshot!(told(&["--provider", "gemini"]), @"");
+    insta::assert_snapshot!(told(&["--provider", "gemini"]), @r#"
+    [server "odd": 2 tools, ~55 tokens per request]
+           ~55 mcp__odd__keep
+      left out mcp__odd__any: its arguments may have any name, and gemini takes only declared ones
+    [server "time": 3 tools, ~255 tokens per request]
+           ~55 mcp__time__current_time
+           ~84 mcp__time__days_between
+          ~116 mcp__time__convert_time
+    [server "workspace": 3 tools, ~326 tokens per request]
+          ~102 mcp__workspace__list
+          ~102 mcp__workspace__read
+          ~122 mcp__workspace__search
+    8 tools in all, ~636 tokens per request, as `gemini` is told of them; an estimate: the vocabulary is not known
+    "#);
     let document = place.json(&["tools", "--tokens", "--json", "--provider", "anthropic"]);
     assert_eq!(
         (&document["exact"], &document["counted_by"]),

@@ -121,17 +121,12 @@ fn of_turn(event: &Event) -> Option<String> {
 
 /// What this side counted of a turn's request.
 fn ours(counted: &Counted) -> String {
-    let mut told = format!(
+    format!(
         "; counted {} ({}), {} of them declarations",
         answer::in_all(counted),
         counted.by,
         visible::thousands(counted.declarations)
-    );
-    for line in answer::per_server(counted) {
-        told.push_str("\n  ");
-        told.push_str(&line);
-    }
-    told
+    )
 }
 
 fn of_call(event: &Event, calls: &[CallLine]) -> Option<String> {
