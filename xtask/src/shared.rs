@@ -17,6 +17,7 @@ pub(crate) fn all() -> Result<(), String> {
     let lists = shared.join("corpus/tools-list");
     let annotated = shared.join("corpus/retrieval/livemcpbench/tools.jsonl");
     run(built("corpus-check"), &[lists, annotated])?;
+    crate::retrieval::all(&shared.join("corpus"))?;
     let cases = shared.join("cases");
     run(
         built("config-cases"),

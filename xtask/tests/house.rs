@@ -14,15 +14,16 @@ use std::path::{Path, PathBuf};
 const LINES: usize = 600;
 
 /// Which crates a crate may use. What is not here may use none of ours.
-const ARROWS: [(&str, &[&str]); 10] = [
+const ARROWS: [(&str, &[&str]); 11] = [
     ("outrigger-sandbox", &[]),
     ("outrigger-journal", &[]),
     ("outrigger-model", &[]),
+    ("outrigger-search", &[]),
     ("outrigger-servers", &[]),
     ("outrigger-connect", &["outrigger-sandbox"]),
     (
         "outrigger-host",
-        &["outrigger-connect", "outrigger-journal"],
+        &["outrigger-connect", "outrigger-journal", "outrigger-search"],
     ),
     (
         "outrigger-agent",
@@ -49,6 +50,7 @@ const ARROWS: [(&str, &[&str]); 10] = [
             "outrigger-host",
             "outrigger-journal",
             "outrigger-sandbox",
+            "outrigger-search",
         ],
     ),
 ];
