@@ -180,6 +180,21 @@ impl ServerCatalog {
     }
 }
 
+/// A tool of the host itself, declared like that of a server; `None` when the definition is not sound.
+pub(crate) fn own(host: &str, name: &'static str, declared: &Value) -> Option<CatalogTool> {
+    let server = ServerName::new(host).ok()?;
+    let standing = Standing {
+        builtin: true,
+        ..Standing::default()
+    };
+    let raw = serde_json::value::to_raw_value(declared).ok()?;
+    let tool = definition::read(&server, standing, &raw).ok()?;
+    Some(CatalogTool {
+        name: ToolName::own(name),
+        ..tool
+    })
+}
+
 /// All connected servers' tools at one moment.
 #[derive(Debug, Clone, Default)]
 pub struct Catalog {

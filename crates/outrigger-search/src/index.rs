@@ -154,9 +154,10 @@ impl Index {
         }
         touched.sort_unstable();
         touched.dedup();
+        let gone: Vec<bool> = self.entries.iter().map(Option::is_none).collect();
         for term in touched {
             let postings = &mut self.postings[term as usize];
-            postings.retain(|posting| self.entries[posting.document as usize].is_some());
+            postings.retain(|posting| !gone[posting.document as usize]);
             if postings.is_empty() {
                 self.vocabulary.remove(&self.spellings[term as usize]);
                 self.free_terms.push(term);
@@ -170,17 +171,17 @@ impl Index {
             number(self.entries.len() - 1)
         });
         let mut lengths = [0; Field::COUNT];
-        let mut counts: HashMap<String, [u8; Field::COUNT]> = HashMap::new();
+        let mut counts: BTreeMap<u32, [u8; Field::COUNT]> = BTreeMap::new();
         for (field, text) in texts(server, document) {
-            for term in words::terms(text) {
+            for spelling in words::terms(text) {
                 lengths[field as usize] += 1;
+                let term = self.intern(spelling);
                 let count = &mut counts.entry(term).or_default()[field as usize];
                 *count = count.saturating_add(1);
             }
         }
         let mut terms = Vec::with_capacity(counts.len());
-        for (spelling, counts) in counts {
-            let term = self.intern(spelling);
+        for (term, counts) in counts {
             self.postings[term as usize].push(Posting {
                 document: number,
                 counts,

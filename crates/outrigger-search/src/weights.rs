@@ -45,8 +45,8 @@ impl Default for Weights {
             ],
             saturation: 1.2,
             repetition: 0.5,
-            coverage: 0.4,
-            server: 0.4,
+            coverage: 0.3,
+            server: 0.5,
         }
     }
 }

@@ -45,22 +45,33 @@ enum Kind {
 pub(crate) fn terms(text: &str) -> Vec<String> {
     let mut found = Vec::new();
     each_run(text, |run| {
-        if run.len() > LONGEST_RUN && !run.iter().any(|c| kind(*c) == Kind::Dense) {
-            return;
-        }
-        let parts = parts(run);
-        if parts.len() > 1 && !parts.iter().any(|part| is_dense(part)) {
-            push_term(&parts.concat(), &mut found);
-        }
-        for part in &parts {
-            if is_dense(part) {
-                push_pairs(part, &mut found);
-            } else {
-                push_term(part, &mut found);
+        if run.iter().all(|c| kind(*c) == Kind::Lower) {
+            if run.len() <= LONGEST_RUN {
+                push_term(folded(run), &mut found);
             }
+        } else {
+            push_parts(run, &mut found);
         }
     });
     found
+}
+
+/// What a run gives that is not one word in lower case.
+fn push_parts(run: &[char], found: &mut Vec<String>) {
+    if run.len() > LONGEST_RUN && !run.iter().any(|c| kind(*c) == Kind::Dense) {
+        return;
+    }
+    let parts = parts(run);
+    if parts.len() > 1 && !parts.iter().any(|part| is_dense(part)) {
+        push_term(parts.concat(), found);
+    }
+    for part in parts {
+        if is_dense(&part) {
+            push_pairs(&part, found);
+        } else {
+            push_term(part, found);
+        }
+    }
 }
 
 /// A name without separators, accents and case: `getFilm-Info` is `getfilminfo`. One that has neither
@@ -75,9 +86,10 @@ pub(crate) fn spelling(name: &str) -> String {
     }
 }
 
-fn push_term(part: &str, found: &mut Vec<String>) {
-    if STOP_WORDS.binary_search(&part).is_err() {
-        found.push(stem::stem(part).to_owned());
+fn push_term(mut part: String, found: &mut Vec<String>) {
+    if STOP_WORDS.binary_search(&part.as_str()).is_err() {
+        part.truncate(stem::stem(&part).len());
+        found.push(part);
     }
 }
 
@@ -95,16 +107,23 @@ fn is_dense(part: &str) -> bool {
 }
 
 /// Calls `take` with each unbroken run of letters and digits.
-fn each_run(text: &str, mut take: impl FnMut(&[char])) {
+fn each_run(text: &str, take: impl FnMut(&[char])) {
+    if text.is_ascii() {
+        // Nothing to level, and most texts are of this kind.
+        runs_of(text.chars().take(LONGEST_TEXT), take);
+    } else {
+        let level = text.nfkc().take(LONGEST_TEXT).map(without_accent);
+        runs_of(level, take);
+    }
+}
+
+fn runs_of(text: impl Iterator<Item = char>, mut take: impl FnMut(&[char])) {
     let mut run = Vec::new();
-    let read = text.nfkc().take(LONGEST_TEXT);
-    for character in read.map(without_accent) {
-        if kind(character) == Kind::Gap {
-            if !is_mark(character) {
-                flush(&mut run, &mut take);
-            }
-        } else {
+    for character in text {
+        if kind(character) != Kind::Gap {
             run.push(character);
+        } else if !is_mark(character) {
+            flush(&mut run, &mut take);
         }
     }
     flush(&mut run, &mut take);
@@ -147,6 +166,9 @@ fn begins_word(run: &[char], at: usize) -> bool {
 }
 
 fn folded(part: &[char]) -> String {
+    if part.iter().all(char::is_ascii) {
+        return part.iter().map(char::to_ascii_lowercase).collect();
+    }
     part.iter().flat_map(|c| c.to_lowercase()).collect()
 }
 
@@ -182,7 +204,7 @@ fn dense(character: char) -> bool {
 
 /// Combining marks stand inside words, where they were not composed with their letter.
 fn is_mark(character: char) -> bool {
-    unicode_normalization::char::is_combining_mark(character)
+    !character.is_ascii() && unicode_normalization::char::is_combining_mark(character)
 }
 
 /// The letter below an accent, in the scripts whose readers leave accents out.

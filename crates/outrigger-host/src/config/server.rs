@@ -49,6 +49,8 @@ pub struct ServerSettings {
     pub allowed_tools: Option<Vec<String>>,
     /// Globs over its raw tool names: these are not offered.
     pub disabled_tools: Vec<String>,
+    /// Globs over its raw tool names: these are declared to a model however many tools there are.
+    pub always: Vec<String>,
     /// Which of its questions are answered.
     pub answers: Answers,
     /// What was written, key by key, in our words for the keys.

@@ -13,10 +13,11 @@ use crate::arguments::Arguments;
 use crate::catalog::CatalogTool;
 use crate::config::Decision;
 use crate::digest::Digest;
+use crate::discovery::Facility;
 use crate::host::Host;
 use crate::name::ToolName;
 use crate::outcome::Rejection;
-use crate::policy::{Call, Subject};
+use crate::policy::{Call, Subject, Verdict};
 
 /// Leave to make one call. It cannot be made elsewhere, copied, or used twice.
 ///
@@ -70,12 +71,16 @@ impl Host {
             arguments,
             say,
         } = prepared;
-        let verdict = self.policy().decide(&Call {
-            subject: Subject::from(&*tool),
-            arguments: arguments.raw.get(),
-            principal: context.principal,
-            origins: &self.origins(),
-        });
+        let verdict = if Facility::named(tool.name.as_str()).is_some() {
+            Verdict::of_the_host()
+        } else {
+            self.policy().decide(&Call {
+                subject: Subject::from(&*tool),
+                arguments: arguments.raw.get(),
+                principal: context.principal,
+                origins: &self.origins(),
+            })
+        };
         let (verdict, by) = say.with(verdict);
         let decided = |allowed, by, reason: Option<String>| {
             line.run.record(Event::CallDecided {

@@ -53,6 +53,7 @@ const KEYS: &[&str] = &[
     "limits",
     "allowed_tools",
     "disabled_tools",
+    "always",
     "answers",
 ];
 
@@ -162,6 +163,7 @@ impl Lowering<'_> {
             description: rest.description,
             allowed_tools: rest.allowed_tools,
             disabled_tools: rest.disabled_tools,
+            always: rest.always,
             answers: rest.answers,
             written: self.take_written(),
             gaps: std::mem::take(&mut self.gaps),
