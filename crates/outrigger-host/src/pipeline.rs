@@ -80,6 +80,7 @@ impl Host {
         proposed: ProposedCall,
         context: CallContext,
     ) -> CallReport {
+        let asked_for = proposed.tool.clone();
         let proposed = discovery::unwrapped(toolset, proposed);
         let mut line = LedgerLine::open(self.run(), self.next_call(), &proposed);
         let outcome = self.stages(toolset, &proposed, context, &mut line).await;
@@ -96,6 +97,14 @@ impl Host {
             words.insert(0, words::restarted(server.as_str()));
         }
         let remarks = usize::from(restarted.is_some());
+        if asked_for != proposed.tool
+            && matches!(
+                &outcome,
+                CallOutcome::Rejected(Rejection::BadArguments { .. })
+            )
+        {
+            words.push(words::look_it_up());
+        }
         self.clean(&mut words);
         let summary = words::for_person(&outcome);
         let summary = self.redactor().redact(&summary).into_owned();

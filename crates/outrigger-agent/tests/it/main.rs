@@ -12,3 +12,4 @@ mod provider_choice;
 mod provider_formats;
 mod provider_play;
 mod provider_suite;
+mod steady;

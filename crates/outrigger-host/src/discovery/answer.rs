@@ -84,7 +84,7 @@ impl Finder {
             server,
             limit,
         };
-        let hits = match server {
+        let hits: Vec<Arc<CatalogTool>> = match server {
             Some(server) if query.trim().is_empty() => {
                 let of_server = |tool: &&Arc<CatalogTool>| tool.server.as_str() == server;
                 toolset
@@ -95,7 +95,13 @@ impl Finder {
                     .cloned()
                     .collect()
             }
-            _ => self.search(toolset, &wish),
+            _ => {
+                let meant = toolset.resolve(query).cloned();
+                let meant = meant.filter(|tool| server.is_none_or(|s| tool.server.as_str() == s));
+                let mut hits = self.search(toolset, &wish);
+                hits.retain(|hit| meant.as_ref().is_none_or(|tool| tool.name != hit.name));
+                meant.into_iter().chain(hits).take(limit).collect()
+            }
         };
         if hits.is_empty() {
             let text = "No tool has any of these words. Other words may find one; ask for one capability at a time.";
@@ -103,13 +109,13 @@ impl Finder {
         }
         let mut text = String::new();
         for tool in &hits {
-            let _ = writeln!(
-                text,
-                "{}({}): {}",
-                tool.name,
-                signature(&tool.input_schema),
-                one_line(tool, LINE)
-            );
+            let _ = write!(text, "{}({})", tool.name, signature(&tool.input_schema));
+            match one_line(tool, LINE) {
+                line if line.is_empty() => text.push('\n'),
+                line => {
+                    let _ = writeln!(text, ": {line}");
+                }
+            }
         }
         text.push_str("`call_tool` calls one of them; `describe_tool` shows whole definitions.");
         (text, false)
