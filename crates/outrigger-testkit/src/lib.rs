@@ -4,3 +4,4 @@
 
 pub mod headless;
 pub mod provider_server;
+pub mod replay;

@@ -184,6 +184,9 @@ fn members(text: &str) -> Vec<(String, Box<RawValue>)> {
     members.into_iter().collect()
 }
 
+/// Where a provider may cache up to here. It wanders to the end, and is no part of what is said.
+const MARK: &str = r#","cache_control":{"type":"ephemeral"}"#;
+
 /// A member's items, as they were written.
 fn items(request: &RecordedRequest, keys: &[&str]) -> Vec<String> {
     let members = members(&request.text);
@@ -194,7 +197,7 @@ fn items(request: &RecordedRequest, keys: &[&str]) -> Vec<String> {
     let items: Vec<Box<RawValue>> = serde_json::from_str(list.get()).unwrap();
     items
         .into_iter()
-        .map(|item| item.get().to_owned())
+        .map(|item| item.get().replace(MARK, ""))
         .collect()
 }
 
