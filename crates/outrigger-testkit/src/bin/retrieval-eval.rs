@@ -130,7 +130,7 @@ impl Sums {
             .iter()
             .map(|group| found.iter().position(|tool| group.contains(tool)))
             .collect();
-        let within = |depth: usize| ranks.iter().flatten().filter(|rank| **rank < depth);
+        let within = |depth: usize| ranks.iter().flatten().filter(move |rank| **rank < depth);
         for (sum, depth) in self.recall.iter_mut().zip([1, 5, 10]) {
             *sum += number(within(depth).count()) / number(groups.len().max(1));
         }
