@@ -96,6 +96,8 @@ pub struct ServerCatalog {
     pub instructions_wait: bool,
     /// Usable tools that configuration does not let through (`allowed_tools`, `disabled_tools`).
     pub withheld: Vec<Arc<CatalogTool>>,
+    /// Whether the server has not been started yet, and this is what it had when it was last seen.
+    pub remembered: bool,
     /// Why the listing is not whole.
     pub problems: Vec<String>,
     /// What the server says about how it is used.

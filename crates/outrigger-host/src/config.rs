@@ -63,7 +63,7 @@ pub use reference::{Reference, Resolver, Unresolved};
 pub(crate) use report::nearest;
 pub use resolve::ReferenceUse;
 pub use run::{BuiltinSettings, RunLimits};
-pub use server::{EntryState, ServerEntry, ServerSettings, Shadowed};
+pub use server::{EntryState, ServerEntry, ServerSettings, ServerStart, Shadowed};
 pub use surroundings::Surroundings;
 
 /// The configuration of a run, as meant.

@@ -9,6 +9,7 @@
 //! calls and recording them is the pipeline's, as for any other.
 
 mod answer;
+mod connect;
 mod facility;
 mod finder;
 mod outline;
@@ -22,6 +23,7 @@ use outrigger_connect::ServerName;
 use serde::Deserialize;
 use serde_json::value::RawValue;
 
+pub(crate) use connect::wanted_server;
 pub use facility::{Facility, HOST};
 pub(crate) use finder::Finder;
 
@@ -65,15 +67,24 @@ impl Toolset {
             .sorted()
             .into_iter()
             .partition(|tool| !too_many || self.is_kept(tool));
+        let servers = Facility::SERVERS
+            .into_iter()
+            .filter(|_| self.has_lazy())
+            .filter_map(|facility| facility.tool().cloned());
         if hidden.is_empty() {
             return Exposure {
-                tools: shown,
+                tools: servers.chain(shown).collect(),
                 index: None,
             };
         }
         let budget = index_tokens.value.min(share.max(LEAST_INDEX));
         Exposure {
-            tools: Facility::tools().cloned().chain(shown).collect(),
+            tools: Facility::TOOLS
+                .into_iter()
+                .filter_map(|facility| facility.tool().cloned())
+                .chain(servers)
+                .chain(shown)
+                .collect(),
             index: Some(outline::outline(&hidden, budget)),
         }
     }

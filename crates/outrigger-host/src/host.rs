@@ -6,6 +6,7 @@
 
 pub(crate) mod person;
 mod server;
+mod wanted;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::atomic::{AtomicU32, Ordering};
@@ -174,11 +175,16 @@ impl Host {
         let wait = join_all(members.map(|member| {
             let mut state = member.state.clone();
             // An error means that the server's task is gone, and so is the waiting.
-            async move { state.wait_for(|state| !state.is_starting()).await.is_ok() }
+            async move {
+                state
+                    .wait_for(|state| !member.is_unsettled(state))
+                    .await
+                    .is_ok()
+            }
         }));
         tokio::time::timeout(patience, wait).await.ok();
         let members = self.shared.servers.iter();
-        let starting = members.filter(|(_, member)| member.state.borrow().is_starting());
+        let starting = members.filter(|(_, member)| member.is_unsettled(&member.state.borrow()));
         starting.map(|(name, _)| name.clone()).collect()
     }
 
@@ -235,7 +241,8 @@ impl Host {
             .with_discovery(
                 self.shared.discovery.clone(),
                 Arc::clone(&self.shared.always),
-            );
+            )
+            .with_servers(self.known_servers(), self.has_lazy());
         Arc::new(toolset)
     }
 

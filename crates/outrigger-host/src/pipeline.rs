@@ -167,7 +167,7 @@ impl Host {
             Err(rejection) => return CallOutcome::Rejected(rejection),
         };
         let outcome = match Facility::named(permit.tool().name.as_str()) {
-            Some(facility) => self.answer(toolset, facility, permit, line),
+            Some(facility) => self.answer(toolset, facility, permit, line).await,
             None => self.dispatch(permit, context, line).await,
         };
         if let Some(server) = line.origin(&outcome) {

@@ -17,8 +17,32 @@ pub struct Toolset {
     by_name: HashMap<String, usize>,
     missing: Vec<MissingServer>,
     instructions: Vec<(ServerName, Instructions)>,
+    servers: Vec<KnownServer>,
+    has_lazy: bool,
     discovery: DiscoverySettings,
     always: Arc<Always>,
+}
+
+/// A server as a model may know of it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct KnownServer {
+    /// Its name.
+    pub server: ServerName,
+    /// What a person wrote that it is for.
+    pub description: Option<String>,
+    /// Where it stands.
+    pub standing: ServerStanding,
+}
+
+/// Where a server stands, for a model.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum ServerStanding {
+    /// It can be used.
+    Ready,
+    /// It is started when it is wanted.
+    Idle,
+    /// It is starting, or cannot be had.
+    Unavailable,
 }
 
 /// A configured server whose tools are not there.
@@ -60,6 +84,23 @@ impl Toolset {
         self.discovery = settings;
         self.always = always;
         self
+    }
+
+    /// Puts beside the tools what there is of servers. `lazy`: some are started when they are wanted.
+    pub(crate) fn with_servers(mut self, servers: Vec<KnownServer>, lazy: bool) -> Self {
+        self.servers = servers;
+        self.has_lazy = lazy;
+        self
+    }
+
+    /// The servers that are not switched off, by name.
+    pub fn servers(&self) -> &[KnownServer] {
+        &self.servers
+    }
+
+    /// Whether servers are started when they are wanted.
+    pub(crate) fn has_lazy(&self) -> bool {
+        self.has_lazy
     }
 
     pub(crate) fn discovery(&self) -> &DiscoverySettings {

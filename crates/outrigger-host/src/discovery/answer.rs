@@ -13,7 +13,7 @@ use super::text::{one_line, signature};
 use crate::catalog::CatalogTool;
 use crate::result::ToolResult;
 use crate::text::shorten;
-use crate::toolset::Toolset;
+use crate::toolset::{KnownServer, ServerStanding, Toolset};
 use crate::words::named;
 
 /// How many tools a search names unless it is told otherwise.
@@ -54,13 +54,15 @@ impl Finder {
             Facility::Describe => {
                 self.described(toolset, &serde_json::from_str(arguments.get()).ok()?)
             }
+            Facility::List => (servers(toolset), false),
+            // Answered by the host, which starts it.
+            Facility::Connect => return None,
             Facility::Call => {
                 let text = "`call_tool` calls tools of servers; it does not call itself.";
                 (text.to_owned(), true)
             }
         };
-        let raw = json!({"content": [{"type": "text", "text": text}], "isError": is_error});
-        ToolResult::read(serde_json::value::to_raw_value(&raw).ok()?).ok()
+        told(&text, is_error)
     }
 
     fn found(&self, toolset: &Toolset, wish: &SearchArguments) -> Told {
@@ -167,6 +169,45 @@ impl Finder {
             )
         }
     }
+}
+
+/// Text as the result of a call.
+pub(crate) fn told(text: &str, is_error: bool) -> Option<ToolResult> {
+    let raw = json!({"content": [{"type": "text", "text": text}], "isError": is_error});
+    ToolResult::read(serde_json::value::to_raw_value(&raw).ok()?).ok()
+}
+
+/// A line about each server.
+fn servers(toolset: &Toolset) -> String {
+    let mut text = String::new();
+    for KnownServer {
+        server,
+        description,
+        standing,
+    } in toolset.servers()
+    {
+        let of_server = |tool: &&Arc<CatalogTool>| tool.server == *server;
+        let count = toolset.tools().iter().filter(of_server).count();
+        let standing = match standing {
+            ServerStanding::Ready => format!("ready, {count} tools"),
+            ServerStanding::Idle if count > 0 => {
+                format!("not started; {count} tools when it was last seen")
+            }
+            ServerStanding::Idle => "not started".to_owned(),
+            ServerStanding::Unavailable => "not available now".to_owned(),
+        };
+        let about = description.as_deref().unwrap_or_default();
+        let about = about.split_whitespace().collect::<Vec<_>>().join(" ");
+        let _ = write!(text, "{}: {standing}", named(server.as_str()));
+        if !about.is_empty() {
+            let _ = write!(text, ". {}", shorten(&about, LINE));
+        }
+        text.push('\n');
+    }
+    text.push_str(
+        "`connect_server` starts one that is not started; so does a call of one of its tools.",
+    );
+    text
 }
 
 fn no_such_server(toolset: &Toolset, server: &str) -> String {

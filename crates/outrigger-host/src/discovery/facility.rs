@@ -19,6 +19,10 @@ pub enum Facility {
     Describe,
     /// Calls a tool that is not declared.
     Call,
+    /// Lists servers.
+    List,
+    /// Starts one.
+    Connect,
 }
 
 static TOOLS: LazyLock<Vec<(Facility, Arc<CatalogTool>)>> = LazyLock::new(|| {
@@ -31,7 +35,17 @@ static TOOLS: LazyLock<Vec<(Facility, Arc<CatalogTool>)>> = LazyLock::new(|| {
 
 impl Facility {
     /// All of them, in the order in which they are declared.
-    pub const ALL: [Self; 3] = [Self::Search, Self::Describe, Self::Call];
+    pub const ALL: [Self; 5] = [
+        Self::Search,
+        Self::Describe,
+        Self::Call,
+        Self::List,
+        Self::Connect,
+    ];
+    /// Those that get at tools which are not declared.
+    pub const TOOLS: [Self; 3] = [Self::Search, Self::Describe, Self::Call];
+    /// Those that are about servers.
+    pub const SERVERS: [Self; 2] = [Self::List, Self::Connect];
 
     /// What a model calls it.
     pub const fn name(self) -> &'static str {
@@ -39,6 +53,8 @@ impl Facility {
             Self::Search => "search_tools",
             Self::Describe => "describe_tool",
             Self::Call => "call_tool",
+            Self::List => "list_servers",
+            Self::Connect => "connect_server",
         }
     }
 
@@ -93,6 +109,18 @@ impl Facility {
                 }),
                 &["name"],
             ),
+            Self::List => (
+                "Lists the tool servers that are configured: what they are for, and whether they are started.",
+                json!({}),
+                &[],
+            ),
+            Self::Connect => (
+                "Starts a tool server that is not started yet. Its tools can be used from the next turn.",
+                json!({
+                    "server": {"type": "string", "description": "The server's name, as `list_servers` gives it."},
+                }),
+                &["server"],
+            ),
         };
         json!({
             "name": self.name(),
@@ -116,6 +144,6 @@ mod tests {
             assert_eq!(Facility::named(tool.name.as_str()), Some(facility));
         }
         let tokens: u64 = Facility::tools().map(|tool| tool.tokens).sum();
-        assert!(tokens < 500, "{tokens}");
+        assert!(tokens < 700, "{tokens}");
     }
 }

@@ -25,6 +25,10 @@ impl Host {
         tool: &CatalogTool,
         cancel: &CancellationToken,
     ) -> Result<Connection, CallOutcome> {
+        tokio::select! {
+            () = cancel.cancelled() => return Err(CallOutcome::Rejected(Rejection::Cancelled)),
+            () = self.started(&tool.server) => {}
+        }
         let connection = self.connection_for(tool)?;
         let in_step = tokio::select! {
             () = cancel.cancelled() => return Err(CallOutcome::Rejected(Rejection::Cancelled)),
@@ -40,7 +44,7 @@ impl Host {
 
     /// Answers a call of one of the host's own tools: what is dispatched to a server otherwise is
     /// answered here, with nothing sent.
-    pub(super) fn answer(
+    pub(super) async fn answer(
         &self,
         toolset: &Toolset,
         facility: Facility,
@@ -50,7 +54,11 @@ impl Host {
         let (tool, arguments) = permit.redeem();
         line.run.record(Event::CallIntent { call: line.call });
         line.sent = Some(Instant::now());
-        let Some(result) = self.finder().answer(toolset, facility, &arguments.raw) else {
+        let result = match facility {
+            Facility::Connect => self.connect(toolset, &arguments.raw).await,
+            _ => self.finder().answer(toolset, facility, &arguments.raw),
+        };
+        let Some(result) = result else {
             return CallOutcome::NotSent(format!("`{}` could not be answered", tool.name));
         };
         line.answered = Some(result.raw.clone());

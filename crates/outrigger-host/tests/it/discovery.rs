@@ -52,7 +52,7 @@ async fn a_model_finds_describes_and_calls() {
         .iter()
         .map(|tool| tool.name.as_str())
         .collect();
-    assert_eq!(declared, Facility::ALL.map(Facility::name));
+    assert_eq!(declared, Facility::TOOLS.map(Facility::name));
     let mut page = exposure.index.unwrap();
     for (tool, arguments) in [
         ("search_tools", json!({ "query": "keep" })),
@@ -297,6 +297,51 @@ async fn few_tools_are_shown_and_many_are_not_save_those_that_always_are() {
     assert!(all.exposure(1_000_000).index.is_none());
     let (_, kept) = many("true").await;
     assert!(kept.exposure(1_000).index.is_none());
+}
+
+#[tokio::test]
+async fn a_server_that_waits_to_be_wanted_is_listed_and_started_for_a_model() {
+    let lab = |user: &str| {
+        Lab::new(Plan {
+            project: "[servers.lab]\ncommand = 'x'\nstart = 'lazy'\ndescription = 'for trying out'"
+                .to_owned(),
+            user: user.to_owned(),
+            allow: vec!["*".to_owned()],
+            ..Plan::default()
+        })
+    };
+    let open = lab("").await;
+    let before = open.host.toolset();
+    assert!(before.tools().is_empty() && before.missing().is_empty());
+    let exposure = before.exposure(100_000);
+    let names = |tools: &[Arc<outrigger_host::catalog::CatalogTool>]| -> Vec<String> {
+        tools.iter().map(|tool| tool.name.to_string()).collect()
+    };
+    assert_eq!(names(&exposure.tools), ["list_servers", "connect_server"]);
+    let mut page = told(&open, "list_servers", &json!({})).await;
+    for server in ["lob", "lab"] {
+        let arguments = json!({ "server": server });
+        let _ = write!(page, "\n\n> connect_server {arguments}\n");
+        page += &told(&open, "connect_server", &arguments).await;
+    }
+    let _ = write!(
+        page,
+        "\n\n{}",
+        told(&open, "list_servers", &json!({})).await
+    );
+    insta::assert_snapshot!(page, @"");
+    assert_eq!(open.server.of("initialize").len(), 1);
+    let after = open.host.toolset();
+    assert_eq!(after.tools().len(), 8);
+    assert!(names(&after.exposure(100_000).tools).contains(&"mcp__lab__keep".to_owned()));
+
+    let closed =
+        lab("[[policy.rule]]\nserver = 'lab'\ntool = 'connect_server'\ndecision = 'deny'").await;
+    let listed = told(&closed, "list_servers", &json!({})).await;
+    assert!(!listed.contains("for trying out"), "{listed}");
+    let refused = told(&closed, "connect_server", &json!({ "server": "lab" })).await;
+    assert!(refused.contains("do not allow it"), "{refused}");
+    assert_eq!(closed.server.of("initialize").len(), 0);
 }
 
 /// Words that names are made of.

@@ -23,6 +23,7 @@ mod hooks;
 mod inspect;
 mod interrupt;
 mod layers;
+mod lazy;
 mod limits;
 mod login;
 mod model;

@@ -7,6 +7,7 @@ use super::server::Lowering;
 use crate::config::defaults::ServerDefaults;
 use crate::config::node::{Entry, Node, Value};
 use crate::config::report::Report;
+use crate::config::server::ServerStart;
 use crate::config::value;
 use crate::questions::Answers;
 
@@ -26,6 +27,7 @@ pub(crate) struct Options {
     pub(crate) disabled_tools: Vec<String>,
     /// Globs over raw tool names: these are shown to a model whatever else is there.
     pub(crate) always: Vec<String>,
+    pub(crate) start: ServerStart,
     pub(crate) answers: Answers,
 }
 
@@ -75,6 +77,10 @@ impl Options {
             "limits" => bounds::limits(report, path, node, &mut self.limits),
             "allowed_tools" => self.allowed_tools = globs(report, path, node),
             "disabled_tools" => self.disabled_tools = globs(report, path, node).unwrap_or_default(),
+            "start" => {
+                let words = [("eager", ServerStart::Eager), ("lazy", ServerStart::Lazy)];
+                self.start = value::word(report, path, node, &words).unwrap_or_default();
+            }
             "always" => self.always = always(report, path, node).unwrap_or_default(),
             "answers" => self.answers = answers(report, path, node).unwrap_or_default(),
             _ => return false,

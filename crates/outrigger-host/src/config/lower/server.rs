@@ -54,6 +54,7 @@ const KEYS: &[&str] = &[
     "allowed_tools",
     "disabled_tools",
     "always",
+    "start",
     "answers",
 ];
 
@@ -164,6 +165,7 @@ impl Lowering<'_> {
             allowed_tools: rest.allowed_tools,
             disabled_tools: rest.disabled_tools,
             always: rest.always,
+            start: rest.start,
             answers: rest.answers,
             written: self.take_written(),
             gaps: std::mem::take(&mut self.gaps),
