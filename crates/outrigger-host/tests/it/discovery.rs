@@ -329,7 +329,23 @@ async fn a_server_that_waits_to_be_wanted_is_listed_and_started_for_a_model() {
         "\n\n{}",
         told(&open, "list_servers", &json!({})).await
     );
-    insta::assert_snapshot!(page, @"");
+    insta::assert_snapshot!(page, @r#"
+    [data from outrigger]
+    lab: not started. for trying out
+    `connect_server` starts one that is not started; so does a call of one of its tools.
+
+    > connect_server {"server":"lob"}
+    [data from outrigger: an error]
+    There is no server `lob`; `list_servers` says which there are.
+
+    > connect_server {"server":"lab"}
+    [data from outrigger]
+    The server `lab` is ready. Its tools, from the next turn on: `mcp__lab__keep`, `mcp__lab__wait`, `mcp__lab__leave`, `mcp__lab__garble`, `mcp__lab__fail`, `mcp__lab__refuse`, `mcp__lab__tell`, `mcp__lab__break`.
+
+    [data from outrigger]
+    lab: ready, 8 tools. for trying out
+    `connect_server` starts one that is not started; so does a call of one of its tools.
+    "#);
     assert_eq!(open.server.of("initialize").len(), 1);
     let after = open.host.toolset();
     assert_eq!(after.tools().len(), 8);

@@ -29,7 +29,7 @@ fn it_is_listed_as_it_was_last_seen_and_a_call_starts_it() {
         (lab["state"].clone(), lab["tools"].as_array().unwrap().len())
     };
     // Never seen: whoever asks what it has gets it started.
-    let kept = place.run(&["call", "mcp__lab__keep", "--args", "{}", "--allow", "*"]);
+    let kept = place.run(&["call", "lab", "keep", "--args", "{}", "--allow", "*"]);
     assert_eq!((kept.code, starts()), (0, 1), "{kept:#?}");
     let (listed, tools) = state();
     assert_eq!((listed, starts()), (json!("idle"), 1));
@@ -41,7 +41,7 @@ fn it_is_listed_as_it_was_last_seen_and_a_call_starts_it() {
         Turn::calls([("mcp__lab__keep", json!({}))]),
         Turn::text("${result.0}"),
     ]);
-    place.user(&model.configured());
+    model.serves(&place);
     let idle = place.run(&["ask", "Nothing.", "--allow", "*"]);
     assert_eq!((idle.code, starts()), (0, 1), "{idle:#?}");
     assert!(
