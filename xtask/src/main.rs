@@ -9,6 +9,7 @@
 
 mod check;
 mod conformance;
+mod retrieval;
 mod servers;
 mod shared;
 mod steps;

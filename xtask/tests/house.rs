@@ -14,16 +14,17 @@ use std::path::{Path, PathBuf};
 const LINES: usize = 600;
 
 /// Which crates a crate may use. What is not here may use none of ours.
-const ARROWS: [(&str, &[&str]); 11] = [
+const ARROWS: [(&str, &[&str]); 12] = [
     ("outrigger-sandbox", &[]),
     ("outrigger-journal", &[]),
     ("outrigger-model", &[]),
+    ("outrigger-search", &[]),
     ("outrigger-servers", &[]),
     ("outrigger-schemas", &[]),
     ("outrigger-connect", &["outrigger-sandbox"]),
     (
         "outrigger-host",
-        &["outrigger-connect", "outrigger-journal"],
+        &["outrigger-connect", "outrigger-journal", "outrigger-search"],
     ),
     (
         "outrigger-agent",
@@ -57,6 +58,7 @@ const ARROWS: [(&str, &[&str]); 11] = [
             "outrigger-journal",
             "outrigger-sandbox",
             "outrigger-schemas",
+            "outrigger-search",
         ],
     ),
 ];

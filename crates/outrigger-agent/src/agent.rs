@@ -1,6 +1,6 @@
 //! From a question to an answer: turns of the model, and between them the calls it asked for.
 //!
-//! Each turn works with a frozen toolset. Calls that local policy marks as reading run side by side,
+//! Each turn works with a frozen toolset; what the model is shown of them is only added to. Calls that local policy marks as reading run side by side,
 //! all others one after the other in the order asked. Every limit ends the run with a message that
 //! says which one it was; being interrupted cancels the calls under way on their servers.
 
@@ -8,6 +8,7 @@ mod calls;
 mod ledger;
 mod prompt;
 mod repeats;
+mod shown;
 mod turn;
 
 use std::collections::HashSet;
@@ -15,13 +16,13 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use outrigger_host::Host;
-use outrigger_host::toolset::Toolset;
 use outrigger_journal::{Event, Run, RunStatus, Tokens};
-use outrigger_model::{Message, Model, ModelError, ToolDeclaration, Usage};
+use outrigger_model::{Message, Model, ModelError, Usage};
 use tokio_util::sync::CancellationToken;
 
 use self::ledger::Said;
 use self::repeats::{Repeats, STUCK_TURNS};
+use self::shown::Shown;
 
 /// How far one question may go.
 #[derive(Debug, Clone, Copy)]
@@ -102,6 +103,8 @@ pub enum Ending {
 pub struct Conversation {
     /// In order; the system message is not among them.
     pub messages: Vec<Message>,
+    /// What the model was told before and beside them.
+    shown: Shown,
 }
 
 impl Agent {
@@ -144,7 +147,6 @@ struct Progress<'a> {
     calls: CallCounts,
     usage: Usage,
     repeats: Repeats,
-    declared: Option<(u64, Arc<[ToolDeclaration]>)>,
     /// Tools of which it was said that the provider is not told of them.
     left_out: HashSet<String>,
     said: Option<Arc<Said>>,
@@ -161,26 +163,9 @@ impl<'a> Progress<'a> {
             calls: CallCounts::default(),
             usage: Usage::default(),
             repeats: Repeats::default(),
-            declared: None,
             left_out: HashSet::new(),
             said: None,
         }
-    }
-
-    /// The declarations of a toolset; the same ones, byte for byte, while it has not changed.
-    fn declarations(&mut self, toolset: &Toolset) -> Arc<[ToolDeclaration]> {
-        if let Some((revision, tools)) = &self.declared
-            && *revision == toolset.revision()
-        {
-            return Arc::clone(tools);
-        }
-        let tools: Arc<[ToolDeclaration]> = toolset
-            .tools()
-            .iter()
-            .map(|tool| prompt::declare(tool))
-            .collect();
-        self.declared = Some((toolset.revision(), Arc::clone(&tools)));
-        tools
     }
 
     fn limit_reached(&self) -> Option<String> {

@@ -96,6 +96,8 @@ pub struct ServerCatalog {
     pub instructions_wait: bool,
     /// Usable tools that configuration does not let through (`allowed_tools`, `disabled_tools`).
     pub withheld: Vec<Arc<CatalogTool>>,
+    /// Whether the server has not been started yet, and this is what it had when it was last seen.
+    pub remembered: bool,
     /// Why the listing is not whole.
     pub problems: Vec<String>,
     /// What the server says about how it is used.
@@ -178,6 +180,21 @@ impl ServerCatalog {
     pub fn tokens(&self) -> u64 {
         self.tools.iter().map(|tool| tool.tokens).sum()
     }
+}
+
+/// A tool of the host itself, declared like that of a server; `None` when the definition is not sound.
+pub(crate) fn own(host: &str, name: &'static str, declared: &Value) -> Option<CatalogTool> {
+    let server = ServerName::new(host).ok()?;
+    let standing = Standing {
+        builtin: true,
+        ..Standing::default()
+    };
+    let raw = serde_json::value::to_raw_value(declared).ok()?;
+    let tool = definition::read(&server, standing, &raw).ok()?;
+    Some(CatalogTool {
+        name: ToolName::own(name),
+        ..tool
+    })
 }
 
 /// All connected servers' tools at one moment.

@@ -12,6 +12,7 @@
 mod cases;
 mod defaults;
 mod discover;
+mod discovery;
 mod environment;
 mod expand;
 mod gap;
@@ -48,6 +49,7 @@ use outrigger_connect::ServerName;
 
 pub use cases::{PolicyCase, policy_cases};
 pub use defaults::ServerDefaults;
+pub use discovery::{DiscoveryMode, DiscoverySettings};
 pub use hook::{HookEvent, HookSettings};
 pub use literal::Literal;
 pub use load::{load, load_instead};
@@ -61,7 +63,7 @@ pub use reference::{Reference, Resolver, Unresolved};
 pub(crate) use report::nearest;
 pub use resolve::ReferenceUse;
 pub use run::{BuiltinSettings, RunLimits};
-pub use server::{EntryState, ServerEntry, ServerSettings, Shadowed};
+pub use server::{EntryState, ServerEntry, ServerSettings, ServerStart, Shadowed};
 pub use surroundings::Surroundings;
 
 /// The configuration of a run, as meant.
@@ -81,6 +83,8 @@ pub struct Config {
     pub defaults: ServerDefaults,
     /// Which built-in servers are on.
     pub builtin: BuiltinSettings,
+    /// How much of the tools a model is shown at once.
+    pub discovery: DiscoverySettings,
     /// What else has a say about calls: hooks of managed files first, then `--config`, project and
     /// user; in a file as written. Those of a project that is not trusted are not run.
     pub hooks: Vec<HookSettings>,

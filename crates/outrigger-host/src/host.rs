@@ -6,6 +6,7 @@
 
 pub(crate) mod person;
 mod server;
+mod wanted;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::atomic::{AtomicU32, Ordering};
@@ -23,14 +24,15 @@ pub use server::{Failure, FailureKind, Ready, ServerState};
 
 use crate::approve::Approver;
 use crate::catalog::{Catalog, CatalogTool, ServerCatalog};
-use crate::config::{Config, Decision};
+use crate::config::{Config, Decision, DiscoverySettings, EntryState, ServerEntry};
+use crate::discovery::{Always, Finder};
 use crate::hooks::Hooks;
 use crate::host::person::Person;
 use crate::host::server::{Launch, Member, Plan};
 use crate::outcome::{CallOutcome, Rejection};
 use crate::pins::{Pins, ServerIdentity};
 use crate::pipeline::Sessions;
-use crate::policy::{Origins, Policy};
+use crate::policy::{Origins, Policy, glob};
 use crate::questions::{Clerk, Questions};
 use crate::review::{self, Flag};
 use crate::toolset::{MissingServer, Toolset};
@@ -93,6 +95,9 @@ struct Shared {
     catalog: Arc<RwLock<Catalog>>,
     pins: Arc<Pins>,
     published: watch::Sender<u64>,
+    discovery: DiscoverySettings,
+    always: Arc<Always>,
+    finder: Finder,
     stop: CancellationToken,
     tasks: TaskTracker,
 }
@@ -152,6 +157,9 @@ impl Host {
             catalog,
             pins,
             published,
+            discovery: config.discovery.clone(),
+            always: Arc::new(always(config)),
+            finder: Finder::default(),
             stop,
             tasks,
         };
@@ -167,11 +175,16 @@ impl Host {
         let wait = join_all(members.map(|member| {
             let mut state = member.state.clone();
             // An error means that the server's task is gone, and so is the waiting.
-            async move { state.wait_for(|state| !state.is_starting()).await.is_ok() }
+            async move {
+                state
+                    .wait_for(|state| !member.is_unsettled(state))
+                    .await
+                    .is_ok()
+            }
         }));
         tokio::time::timeout(patience, wait).await.ok();
         let members = self.shared.servers.iter();
-        let starting = members.filter(|(_, member)| member.state.borrow().is_starting());
+        let starting = members.filter(|(_, member)| member.is_unsettled(&member.state.borrow()));
         starting.map(|(name, _)| name.clone()).collect()
     }
 
@@ -222,8 +235,15 @@ impl Host {
             let instructions = server.instructions.clone()?;
             Some((name.clone(), instructions))
         });
-        let toolset = Toolset::new(catalog.revision, tools, missing.collect());
-        Arc::new(toolset.with_instructions(instructions))
+        let instructions: Vec<_> = instructions.collect();
+        let toolset = Toolset::new(catalog, tools, missing.collect())
+            .with_instructions(instructions)
+            .with_discovery(
+                self.shared.discovery.clone(),
+                Arc::clone(&self.shared.always),
+            )
+            .with_servers(self.known_servers(), self.has_lazy());
+        Arc::new(toolset)
     }
 
     /// What was approved of the servers' tools.
@@ -259,6 +279,11 @@ impl Host {
         self.shared.stop.cancel();
         self.shared.tasks.close();
         self.shared.tasks.wait().await;
+    }
+
+    /// Finds tools by words.
+    pub(crate) fn finder(&self) -> &Finder {
+        &self.shared.finder
     }
 
     pub(crate) fn run(&self) -> &Run {
@@ -377,6 +402,20 @@ impl Host {
             claimed: names(claimed),
         }
     }
+}
+
+/// Which tools are declared to models however many there are. A glob that cannot be read was reported
+/// with the configuration.
+fn always(config: &Config) -> Always {
+    let of_server = |(name, entry): (&ServerName, &ServerEntry)| {
+        let EntryState::Ready(settings) = &entry.state else {
+            return None;
+        };
+        let globs = settings.always.iter();
+        let globs: Vec<_> = globs.filter_map(|text| glob(text).ok()).collect();
+        (!globs.is_empty()).then(|| (name.clone(), globs))
+    };
+    config.servers.iter().filter_map(of_server).collect()
 }
 
 impl Drop for Shared {

@@ -10,6 +10,7 @@ mod arguments;
 pub mod catalog;
 pub mod config;
 mod digest;
+pub mod discovery;
 pub mod grants;
 pub mod hidden;
 pub mod hooks;

@@ -23,6 +23,7 @@ pub(crate) use authorize::Sessions;
 
 use self::late::LateAnswers;
 use crate::catalog::CatalogTool;
+use crate::discovery::{self, Facility};
 use crate::host::Host;
 use crate::outcome::{CallOutcome, Rejection};
 use crate::policy::Principal;
@@ -71,13 +72,16 @@ pub struct CallReport {
 }
 
 impl Host {
-    /// Makes one call out of the tools of `toolset`.
+    /// Makes one call out of the tools of `toolset`. One that asks for another through `call_tool` is
+    /// that other call, here and in all that is written of it.
     pub async fn call(
         &self,
         toolset: &Toolset,
         proposed: ProposedCall,
         context: CallContext,
     ) -> CallReport {
+        let asked_for = proposed.tool.clone();
+        let proposed = discovery::unwrapped(toolset, proposed);
         let mut line = LedgerLine::open(self.run(), self.next_call(), &proposed);
         let outcome = self.stages(toolset, &proposed, context, &mut line).await;
         let mut words = words::for_model(
@@ -93,11 +97,19 @@ impl Host {
             words.insert(0, words::restarted(server.as_str()));
         }
         let remarks = usize::from(restarted.is_some());
+        if asked_for != proposed.tool
+            && matches!(
+                &outcome,
+                CallOutcome::Rejected(Rejection::BadArguments { .. })
+            )
+        {
+            words.push(words::look_it_up());
+        }
         self.clean(&mut words);
         let summary = words::for_person(&outcome);
         let summary = self.redactor().redact(&summary).into_owned();
         let took = line.close(&outcome, &words, &summary);
-        let origin = line.server.clone().filter(|_| shows_a_server(&outcome));
+        let origin = line.origin(&outcome);
         // Whatever becomes of the hooks, how the call ended is written.
         let shown = hooked::Shown {
             words: &mut words,
@@ -154,17 +166,15 @@ impl Host {
             Ok(permit) => permit,
             Err(rejection) => return CallOutcome::Rejected(rejection),
         };
-        let outcome = self.dispatch(permit, context, line).await;
-        if let (Some(server), true) = (&line.server, shows_a_server(&outcome)) {
+        let outcome = match Facility::named(permit.tool().name.as_str()) {
+            Some(facility) => self.answer(toolset, facility, permit, line).await,
+            None => self.dispatch(permit, context, line).await,
+        };
+        if let Some(server) = line.origin(&outcome) {
             self.came_from(server.as_str());
         }
         outcome
     }
-}
-
-/// Whether what is told of it can hold words of the server.
-fn shows_a_server(outcome: &CallOutcome) -> bool {
-    !matches!(outcome, CallOutcome::Rejected(_))
 }
 
 /// The call's line in the ledger. Dropped without [`LedgerLine::close`] (the caller stopped
@@ -213,6 +223,15 @@ impl LedgerLine {
             arguments: prepared.arguments.raw.clone(),
             repairs: prepared.arguments.repairs.clone(),
         });
+    }
+
+    /// The server whose words can be among what is told of the outcome. The host's own tools tell of
+    /// definitions, as declarations do; those are no data of a call.
+    fn origin(&self, outcome: &CallOutcome) -> Option<ServerName> {
+        let tool = self.tool.as_ref()?;
+        let ours = Facility::named(tool.name.as_str()).is_some();
+        let rejected = matches!(outcome, CallOutcome::Rejected(_));
+        (!ours && !rejected).then(|| tool.server.clone())
     }
 
     fn close(&mut self, outcome: &CallOutcome, words: &[Words], summary: &str) -> Duration {

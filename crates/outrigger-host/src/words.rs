@@ -113,6 +113,11 @@ pub fn restarted(server: &str) -> Words {
     ))
 }
 
+/// What the model reads beside arguments that do not fit a tool whose schema it may not have seen.
+pub fn look_it_up() -> Words {
+    Words::Text("`describe_tool` shows its input schema.".to_owned())
+}
+
 /// One line about an outcome, for a person.
 pub fn for_person(outcome: &CallOutcome) -> String {
     match outcome {

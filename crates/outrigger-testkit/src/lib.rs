@@ -5,4 +5,5 @@
 pub mod headless;
 pub mod instances;
 pub mod provider_server;
+pub mod replay;
 pub mod schema_law;

@@ -230,6 +230,8 @@ impl Session {
         cancel: &CancellationToken,
         screen: Screen,
     ) -> Result<Self, CommandError> {
+        // Of the others it is known what they have.
+        self.host.wake(false);
         let interrupted = tokio::select! {
             biased;
             () = cancel.cancelled() => true,

@@ -64,7 +64,7 @@ impl Agent {
     ) -> Vec<CallReport> {
         let reads = |call: &ToolCall| {
             toolset
-                .get(&call.name)
+                .called(&call.name, &call.arguments)
                 .is_some_and(|tool| self.host.policy().only_reads(tool))
         };
         let mut reports = Vec::with_capacity(calls.len());

@@ -3,7 +3,6 @@
 use std::time::Instant;
 
 use futures::StreamExt as _;
-use outrigger_host::toolset::Toolset;
 use outrigger_journal::Event;
 use outrigger_model::{
     AssistantTurn, Message, ModelError, ModelErrorKind, ModelEvent, ModelRequest, StopReason, Usage,
@@ -11,7 +10,7 @@ use outrigger_model::{
 use tokio_util::sync::CancellationToken;
 
 use super::{
-    Agent, Conversation, Ending, Listener, Progress, TurnEnd, millis_since, prompt, tokens,
+    Agent, Conversation, Ending, Listener, Progress, TurnEnd, millis_since, shown, tokens,
 };
 
 /// A turn as the model finished it.
@@ -27,13 +26,19 @@ impl Agent {
     ) -> TurnEnd {
         let toolset = self.host.toolset();
         progress.turns += 1;
+        let note = conversation
+            .shown
+            .follow(&toolset, self.model.limits().context_tokens);
+        if let Some(note) = note {
+            shown::tell(&mut conversation.messages, note);
+        }
         self.run.record(Event::TurnStarted {
             turn: progress.turns,
             revision: toolset.revision(),
-            tools: toolset.tools().len() as u64,
-            tokens: toolset.tokens(),
+            tools: conversation.shown.declared().len() as u64,
+            tokens: conversation.shown.tokens(),
         });
-        let request = request(conversation, &toolset, progress);
+        let request = request(conversation);
         let said = self.said(&toolset, &request.tools, progress);
         let counting = self.count(&request, said);
         let began = Instant::now();
@@ -116,18 +121,14 @@ fn ending(stop: &StopReason) -> Ending {
     }
 }
 
-fn request(
-    conversation: &Conversation,
-    toolset: &Toolset,
-    progress: &mut Progress<'_>,
-) -> ModelRequest {
+fn request(conversation: &Conversation) -> ModelRequest {
     let mut messages = vec![Message::System {
-        text: prompt::system(toolset),
+        text: conversation.shown.system(),
     }];
     messages.extend(conversation.messages.iter().cloned());
     ModelRequest {
         messages,
-        tools: progress.declarations(toolset),
+        tools: conversation.shown.declared(),
         max_output_tokens: None,
     }
 }

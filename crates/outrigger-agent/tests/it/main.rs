@@ -13,3 +13,4 @@ mod provider_formats;
 mod provider_play;
 mod provider_schemas;
 mod provider_suite;
+mod steady;

@@ -9,6 +9,7 @@ use outrigger_connect::ServerName;
 
 use super::defaults::ServerDefaults;
 use super::discover::Wanted;
+use super::discovery::DiscoverySettings;
 use super::lower::model::Aside;
 use super::lower::server::Lowered;
 use super::lower::{self, Dialect, RawServer, Tables};
@@ -63,6 +64,7 @@ fn load_files(around: &Surroundings, wanted: Vec<Wanted>) -> Config {
         limits: RunLimits::default(),
         defaults: ServerDefaults::default(),
         builtin: BuiltinSettings::default(),
+        discovery: DiscoverySettings::default(),
         problems,
         files,
         project,
@@ -281,6 +283,9 @@ fn tables(config: &mut Config, around: &Surroundings, read: &[Read]) {
         }
         if let Some(node) = &tables.builtin {
             lower::run::builtin(&mut report, node, &mut config.builtin);
+        }
+        if let Some(node) = &tables.discovery {
+            lower::run::discovery(&mut report, node, &mut config.discovery);
         }
         if let Some(node) = &tables.secrets {
             lower::run::secrets(&mut report, node, &mut config.secret_timeout);

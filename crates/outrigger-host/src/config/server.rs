@@ -34,6 +34,16 @@ pub enum EntryState {
     Broken(Vec<ConfigProblem>),
 }
 
+/// When a server is started.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum ServerStart {
+    /// With the run.
+    #[default]
+    Eager,
+    /// When it is wanted.
+    Lazy,
+}
+
 /// A server as meant.
 #[derive(Debug, Clone)]
 pub struct ServerSettings {
@@ -49,6 +59,10 @@ pub struct ServerSettings {
     pub allowed_tools: Option<Vec<String>>,
     /// Globs over its raw tool names: these are not offered.
     pub disabled_tools: Vec<String>,
+    /// Whether it is started at once, or when it is wanted.
+    pub start: ServerStart,
+    /// Globs over its raw tool names: these are declared to a model however many tools there are.
+    pub always: Vec<String>,
     /// Which of its questions are answered.
     pub answers: Answers,
     /// What was written, key by key, in our words for the keys.

@@ -12,6 +12,7 @@ use std::time::Duration;
 use serde_json::Value;
 
 use super::defaults::ServerDefaults;
+use super::discovery::DiscoverySettings;
 use super::origin::Setting;
 
 /// `[timeouts]`.
@@ -30,6 +31,31 @@ fn timeouts(defaults: &ServerDefaults) -> [(&'static str, Setting<Value>); 6] {
         let value = duration_text(value).into();
         (key, Setting { value, origin })
     })
+}
+
+/// `[discovery]`.
+fn discovery(settings: &DiscoverySettings) -> [(&'static str, Setting<Value>); 4] {
+    fn shown<T>(setting: &Setting<T>, value: impl Into<Value>) -> Setting<Value> {
+        Setting {
+            value: value.into(),
+            origin: setting.origin.clone(),
+        }
+    }
+    let DiscoverySettings {
+        mode,
+        context_percent,
+        floor_tokens,
+        index_tokens,
+    } = settings;
+    [
+        ("mode", shown(mode, mode.value.as_str())),
+        (
+            "context_percent",
+            shown(context_percent, context_percent.value),
+        ),
+        ("floor_tokens", shown(floor_tokens, floor_tokens.value)),
+        ("index_tokens", shown(index_tokens, index_tokens.value)),
+    ]
 }
 
 /// The keys of `[limits]` that bound a server.

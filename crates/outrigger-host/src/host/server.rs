@@ -1,6 +1,7 @@
 //! The servers of a host: how each is to be started, or why not, and where it stands.
 
 mod failure;
+mod lazy;
 mod life;
 
 use std::sync::atomic::AtomicBool;
@@ -16,17 +17,20 @@ use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
 pub use failure::{Failure, FailureKind};
+use lazy::Wanted;
 use life::Life;
 
 use super::Builtin;
 use crate::catalog::{Catalog, Standing, ToolFilter};
-use crate::config::{Config, EntryState, Layer, ServerDefaults, ServerSettings};
+use crate::config::{Config, EntryState, Layer, ServerDefaults, ServerSettings, ServerStart};
 use crate::pins::{Pins, ServerIdentity};
 use crate::questions::{Answers, Clerk};
 
-/// Where a server stands: `Starting`, then `Ready`, then any of the others.
+/// Where a server stands: `Idle` where it waits to be wanted, `Starting`, then `Ready`, then any of the others.
 #[derive(Debug, Clone)]
 pub enum ServerState {
+    /// Not started: it is, when it is wanted.
+    Idle,
     /// Not yet connected or listed.
     Starting,
     /// Connected and listed.
@@ -62,6 +66,7 @@ impl ServerState {
     /// The state in one word, for programs.
     pub fn as_str(&self) -> &'static str {
         match self {
+            Self::Idle => "idle",
             Self::Starting => "starting",
             Self::Ready(_) => "ready",
             Self::Backoff(_) => "backoff",
@@ -81,14 +86,14 @@ impl ServerState {
             Self::Backoff(failure) | Self::AuthRequired(failure) | Self::Quarantined(failure) => {
                 Some(failure)
             }
-            Self::Starting | Self::Ready(_) | Self::Disabled | Self::Stopped => None,
+            Self::Idle | Self::Starting | Self::Ready(_) | Self::Disabled | Self::Stopped => None,
         }
     }
 
     /// Why the server's tools are not there, in a few words; `None` when they are, or need not be.
     pub fn why_missing(&self) -> Option<String> {
         match self {
-            Self::Ready(_) | Self::Disabled => None,
+            Self::Ready(_) | Self::Disabled | Self::Idle => None,
             Self::Starting => Some("it is still starting".to_owned()),
             Self::Backoff(failure) => Some(format!("{}; it is being started again", failure.error)),
             Self::AuthRequired(failure) => {
@@ -118,6 +123,7 @@ pub(super) struct Launch {
 /// One server as it is to be started, or not.
 pub(super) struct Plan {
     name: ServerName,
+    description: Option<String>,
     start: Start,
 }
 
@@ -129,6 +135,7 @@ enum Start {
         /// `None` for one of ours: it is what it is with this program.
         identity: Option<ServerIdentity>,
         answers: Answers,
+        lazy: bool,
     },
     SetAside(Failure),
     Disabled,
@@ -158,8 +165,13 @@ impl Plan {
                 }
                 EntryState::Ready(settings) => Self::configured(settings, entry.origin.layer),
             };
+            let description = match &entry.state {
+                EntryState::Ready(settings) => settings.description.clone(),
+                _ => None,
+            };
             Self {
                 name: entry.name.clone(),
+                description,
                 start,
             }
         });
@@ -185,9 +197,11 @@ impl Plan {
             filter: ToolFilter::default(),
             identity: None,
             answers: Answers::default(),
+            lazy: false,
         };
         Self {
             name: builtin.name.clone(),
+            description: Some(builtin.description.clone()),
             start,
         }
     }
@@ -217,6 +231,7 @@ impl Plan {
                     of_project: matches!(layer, Layer::Project | Layer::TrustedProject),
                 }),
                 answers: settings.answers,
+                lazy: settings.start == ServerStart::Lazy,
             },
             Err(error) => Start::SetAside(Failure::config(error.to_string(), Vec::new())),
         }
@@ -230,6 +245,29 @@ pub(super) struct Member {
     pub(super) restarted: Arc<AtomicBool>,
     /// As pins know it; `None` for one of ours, and for one that is not started.
     pub(super) identity: Option<ServerIdentity>,
+    /// What a person wrote that it is for.
+    pub(super) description: Option<String>,
+    /// Says that it is wanted, where it waits for that.
+    wanted: Option<Arc<Wanted>>,
+}
+
+impl Member {
+    pub(super) fn is_lazy(&self) -> bool {
+        self.wanted.is_some()
+    }
+
+    /// Whether it is not yet known what becomes of it.
+    pub(super) fn is_unsettled(&self, state: &ServerState) -> bool {
+        let called = self.wanted.as_ref().is_some_and(|wanted| wanted.is_said());
+        state.is_starting() || called && matches!(state, ServerState::Idle)
+    }
+
+    /// Has it started, if it waits to be wanted.
+    pub(super) fn wake(&self) {
+        if let Some(wanted) = &self.wanted {
+            wanted.say();
+        }
+    }
 }
 
 /// Begins one server's life.
@@ -241,6 +279,7 @@ pub(super) fn spawn(plan: Plan, launch: &Launch, tasks: &TaskTracker) -> (Server
         Start::Connect { identity, .. } => identity.clone(),
         Start::SetAside(_) | Start::Disabled => None,
     };
+    let mut wanted = None;
     match plan.start {
         Start::Disabled => drop(state.send_replace(ServerState::Disabled)),
         Start::SetAside(failure) => fail(&plan.name, failure, launch, &state),
@@ -250,6 +289,7 @@ pub(super) fn spawn(plan: Plan, launch: &Launch, tasks: &TaskTracker) -> (Server
             filter,
             identity,
             answers,
+            lazy,
         } => {
             let mut launch = launch.clone();
             let handlers = launch.clerk.handlers(answers);
@@ -263,7 +303,13 @@ pub(super) fn spawn(plan: Plan, launch: &Launch, tasks: &TaskTracker) -> (Server
                 state,
                 restarted: Arc::clone(&restarted),
             };
-            tasks.spawn(Box::pin(life.run()));
+            if lazy {
+                life.wait_to_be_wanted();
+                let wanted = wanted.insert(Arc::default());
+                tasks.spawn(Box::pin(life.run_when_wanted(Arc::clone(wanted))));
+            } else {
+                tasks.spawn(Box::pin(life.run()));
+            }
         }
     }
     let state = watched;
@@ -271,6 +317,8 @@ pub(super) fn spawn(plan: Plan, launch: &Launch, tasks: &TaskTracker) -> (Server
         state,
         restarted,
         identity,
+        description: plan.description,
+        wanted,
     };
     (name, member)
 }

@@ -13,10 +13,11 @@ use crate::arguments::Arguments;
 use crate::catalog::CatalogTool;
 use crate::config::Decision;
 use crate::digest::Digest;
+use crate::discovery::{self, Facility};
 use crate::host::Host;
 use crate::name::ToolName;
 use crate::outcome::Rejection;
-use crate::policy::{Call, Subject};
+use crate::policy::{Call, Subject, Verdict};
 
 /// Leave to make one call. It cannot be made elsewhere, copied, or used twice.
 ///
@@ -70,12 +71,7 @@ impl Host {
             arguments,
             say,
         } = prepared;
-        let verdict = self.policy().decide(&Call {
-            subject: Subject::from(&*tool),
-            arguments: arguments.raw.get(),
-            principal: context.principal,
-            origins: &self.origins(),
-        });
+        let verdict = self.decide(&tool, &arguments, context);
         let (verdict, by) = say.with(verdict);
         let decided = |allowed, by, reason: Option<String>| {
             line.run.record(Event::CallDecided {
@@ -118,6 +114,26 @@ impl Host {
         let (by, reason, answered) = heard(answer, &verdict.rule);
         decided(answered.is_ok(), by, reason);
         answered.map(|()| Permit { tool, arguments })
+    }
+
+    fn decide(&self, tool: &CatalogTool, arguments: &Arguments, context: &CallContext) -> Verdict {
+        let mut subject = Subject::from(tool);
+        let wanted;
+        match Facility::named(tool.name.as_str()) {
+            None => {}
+            // Rules about this server are about starting it too; without one, it is there to be started.
+            Some(Facility::Connect) => {
+                wanted = discovery::wanted_server(arguments.raw.get()).unwrap_or_default();
+                subject.server = &wanted;
+            }
+            Some(_) => return Verdict::of_the_host(),
+        }
+        self.policy().decide(&Call {
+            subject,
+            arguments: arguments.raw.get(),
+            principal: context.principal,
+            origins: &self.origins(),
+        })
     }
 
     async fn ask(&self, question: Question<'_>, key: Option<Yes>) -> Answer {

@@ -13,8 +13,10 @@ use tokio_util::sync::CancellationToken;
 use super::authorize::Permit;
 use super::{CallContext, LedgerLine, finish};
 use crate::catalog::CatalogTool;
+use crate::discovery::Facility;
 use crate::host::Host;
 use crate::outcome::{CallOutcome, Rejection};
+use crate::toolset::Toolset;
 
 impl Host {
     /// The connection of a tool that still is what was shown, after what its server has announced.
@@ -23,6 +25,10 @@ impl Host {
         tool: &CatalogTool,
         cancel: &CancellationToken,
     ) -> Result<Connection, CallOutcome> {
+        tokio::select! {
+            () = cancel.cancelled() => return Err(CallOutcome::Rejected(Rejection::Cancelled)),
+            () = self.started(&tool.server) => {}
+        }
         let connection = self.connection_for(tool)?;
         let in_step = tokio::select! {
             () = cancel.cancelled() => return Err(CallOutcome::Rejected(Rejection::Cancelled)),
@@ -34,6 +40,29 @@ impl Host {
             return Err(CallOutcome::NotSent(reason.to_owned()));
         }
         self.connection_for(tool)
+    }
+
+    /// Answers a call of one of the host's own tools: what is dispatched to a server otherwise is
+    /// answered here, with nothing sent.
+    pub(super) async fn answer(
+        &self,
+        toolset: &Toolset,
+        facility: Facility,
+        permit: Permit,
+        line: &mut LedgerLine,
+    ) -> CallOutcome {
+        let (tool, arguments) = permit.redeem();
+        line.run.record(Event::CallIntent { call: line.call });
+        line.sent = Some(Instant::now());
+        let result = match facility {
+            Facility::Connect => self.connect(toolset, &arguments.raw).await,
+            _ => self.finder().answer(toolset, facility, &arguments.raw),
+        };
+        let Some(result) = result else {
+            return CallOutcome::NotSent(format!("`{}` could not be answered", tool.name));
+        };
+        line.answered = Some(result.raw.clone());
+        CallOutcome::Completed(result)
     }
 
     pub(super) async fn dispatch(

@@ -5,6 +5,7 @@ use std::sync::Arc;
 use super::ProposedCall;
 use crate::arguments::{Arguments, BadArguments};
 use crate::catalog::CatalogTool;
+use crate::discovery::Facility;
 use crate::hooks::Say;
 use crate::outcome::Rejection;
 use crate::toolset::Toolset;
@@ -19,7 +20,8 @@ pub(crate) struct Prepared {
 }
 
 pub(super) fn prepare(toolset: &Toolset, proposed: &ProposedCall) -> Result<Prepared, Rejection> {
-    let Some(tool) = toolset.get(&proposed.tool) else {
+    let own = Facility::named(&proposed.tool).and_then(Facility::tool);
+    let Some(tool) = own.or_else(|| toolset.get(&proposed.tool)) else {
         let nearest = toolset
             .nearest(&proposed.tool)
             .into_iter()

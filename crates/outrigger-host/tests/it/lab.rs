@@ -393,7 +393,7 @@ pub(crate) async fn until(mut done: impl FnMut() -> bool) {
         .expect("it never happened");
 }
 
-fn started() -> Event {
+pub(crate) fn started() -> Event {
     Event::RunStarted {
         command: "call".to_owned(),
         question: None,

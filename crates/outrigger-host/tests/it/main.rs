@@ -9,6 +9,7 @@
 )]
 
 mod config;
+mod discovery;
 mod docs;
 mod hooks;
 mod lab;

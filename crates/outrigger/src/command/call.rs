@@ -77,6 +77,7 @@ async fn make(
     args: &CallArgs,
     cancel: &CancellationToken,
 ) -> Result<CallReport, CommandError> {
+    session.host.wake(false);
     tokio::select! {
         () = cancel.cancelled() => return Err(CommandError::new(Exit::Interrupted, "interrupted before anything was sent")),
         starting = session.host.settled(Duration::from_secs(600)) => drop(starting),

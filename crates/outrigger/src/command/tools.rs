@@ -57,9 +57,13 @@ async fn tools(
     };
     session.close(None, screen).await?;
     printed?;
-    let down = servers
-        .iter()
-        .any(|server| !matches!(server.state, ServerState::Ready(_) | ServerState::Disabled));
+    let down = servers.iter().any(|server| {
+        let state = &server.state;
+        !matches!(
+            state,
+            ServerState::Ready(_) | ServerState::Idle | ServerState::Disabled
+        )
+    });
     Ok(if down {
         Exit::Unavailable.into()
     } else {
@@ -207,6 +211,14 @@ pub(crate) fn standing(server: &ServerStatus, screen: Screen) -> String {
         ServerState::Backoff(failure) => {
             let word = screen.ink(Label::Warn, "starting again");
             format!("{word}: {}", visible::line(&failure.error))
+        }
+        ServerState::Idle => {
+            let seen = server.catalog.as_ref().map_or_else(String::new, |catalog| {
+                let count = catalog.tools.len();
+                let noun = if count == 1 { "tool" } else { "tools" };
+                format!(", {count} {noun} when it was last seen")
+            });
+            format!("{}{seen}", screen.ink(Label::Dim, "not started"))
         }
         ServerState::Starting => screen.ink(Label::Warn, "still starting").to_string(),
         ServerState::Disabled => screen.ink(Label::Dim, "switched off").to_string(),
@@ -388,7 +400,10 @@ pub(crate) fn state_as_json(server: &ServerStatus) -> Value {
             "hints": failure.hints,
             "stderr_tail": failure.stderr_tail,
         }),
-        ServerState::Starting | ServerState::Disabled | ServerState::Stopped => {
+        ServerState::Idle
+        | ServerState::Starting
+        | ServerState::Disabled
+        | ServerState::Stopped => {
             json!({"server": name, "state": state})
         }
     }

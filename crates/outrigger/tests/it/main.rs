@@ -24,6 +24,7 @@ mod hooks;
 mod inspect;
 mod interrupt;
 mod layers;
+mod lazy;
 mod limits;
 mod login;
 mod model;

@@ -5,8 +5,9 @@ use outrigger_connect::{Deadlines, Framing, Limits, PROTOCOL_VERSIONS, Protocol}
 use super::bounds;
 use super::server::Lowering;
 use crate::config::defaults::ServerDefaults;
-use crate::config::node::{Entry, Node};
+use crate::config::node::{Entry, Node, Value};
 use crate::config::report::Report;
+use crate::config::server::ServerStart;
 use crate::config::value;
 use crate::questions::Answers;
 
@@ -24,6 +25,9 @@ pub(crate) struct Options {
     pub(crate) limits: Limits,
     pub(crate) allowed_tools: Option<Vec<String>>,
     pub(crate) disabled_tools: Vec<String>,
+    /// Globs over raw tool names: these are shown to a model whatever else is there.
+    pub(crate) always: Vec<String>,
+    pub(crate) start: ServerStart,
     pub(crate) answers: Answers,
 }
 
@@ -73,6 +77,11 @@ impl Options {
             "limits" => bounds::limits(report, path, node, &mut self.limits),
             "allowed_tools" => self.allowed_tools = globs(report, path, node),
             "disabled_tools" => self.disabled_tools = globs(report, path, node).unwrap_or_default(),
+            "start" => {
+                let words = [("eager", ServerStart::Eager), ("lazy", ServerStart::Lazy)];
+                self.start = value::word(report, path, node, &words).unwrap_or_default();
+            }
+            "always" => self.always = always(report, path, node).unwrap_or_default(),
             "answers" => self.answers = answers(report, path, node).unwrap_or_default(),
             _ => return false,
         }
@@ -128,6 +137,19 @@ fn answers(report: &mut Report<'_>, path: &str, node: &Node) -> Option<Answers> 
         *slot = true;
     }
     Some(answers)
+}
+
+/// `true`: all tools; a list: those whose names match.
+fn always(report: &mut Report<'_>, path: &str, node: &Node) -> Option<Vec<String>> {
+    match &node.value {
+        Value::Bool(true) => Some(vec!["*".to_owned()]),
+        Value::Bool(false) => Some(Vec::new()),
+        Value::List(_) => globs(report, path, node),
+        _ => {
+            report.mismatch(path, node, "true, false or a list of globs over tool names");
+            None
+        }
+    }
 }
 
 fn globs(report: &mut Report<'_>, path: &str, node: &Node) -> Option<Vec<String>> {

@@ -53,6 +53,8 @@ const KEYS: &[&str] = &[
     "limits",
     "allowed_tools",
     "disabled_tools",
+    "always",
+    "start",
     "answers",
 ];
 
@@ -162,6 +164,8 @@ impl Lowering<'_> {
             description: rest.description,
             allowed_tools: rest.allowed_tools,
             disabled_tools: rest.disabled_tools,
+            always: rest.always,
+            start: rest.start,
             answers: rest.answers,
             written: self.take_written(),
             gaps: std::mem::take(&mut self.gaps),

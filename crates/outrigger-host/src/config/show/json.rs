@@ -48,6 +48,7 @@ pub fn to_json(config: &Config) -> Value {
         "timeouts": timeouts(config),
         "tls": tls(config),
         "builtin": builtin(config),
+        "discovery": discovery(config),
         "hooks": list(&config.hooks, |hook| json!({
             "event": hook.event.as_str(),
             "trusted": hook.is_trusted(),
@@ -186,6 +187,15 @@ fn builtin(config: &Config) -> Value {
             .each()
             .into_iter()
             .map(|(name, on)| (name.to_owned(), value(on, name)))
+            .collect(),
+    )
+}
+
+fn discovery(config: &Config) -> Value {
+    let settings = super::discovery(&config.discovery).into_iter();
+    Value::Object(
+        settings
+            .map(|(key, value)| (key.to_owned(), setting(&value, Value::clone)))
             .collect(),
     )
 }

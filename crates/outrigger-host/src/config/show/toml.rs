@@ -26,6 +26,7 @@ pub fn render(config: &Config, origin: bool) -> String {
     page.model(config);
     page.limits(config);
     page.builtin(config);
+    page.discovery(config);
     page.hooks(config);
     let errors: Vec<_> = config
         .problems
@@ -184,6 +185,14 @@ impl Page {
                     "the configured server `{name}` stands in its place"
                 ));
             }
+        }
+    }
+
+    fn discovery(&mut self, config: &Config) {
+        self.blank();
+        self.put("[discovery]");
+        for (key, setting) in super::discovery(&config.discovery) {
+            self.setting(key, &setting, Value::clone);
         }
     }
 

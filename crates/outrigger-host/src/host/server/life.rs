@@ -373,7 +373,7 @@ impl Life {
         }
     }
 
-    fn publish(&self, tools: Option<Arc<ServerCatalog>>) {
+    pub(super) fn publish(&self, tools: Option<Arc<ServerCatalog>>) {
         let mut catalog = self
             .launch
             .catalog

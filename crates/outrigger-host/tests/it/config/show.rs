@@ -123,6 +123,12 @@ fn effective_values_with_their_places() {
     # the configured server `time` stands in its place
     workspace = true  # default
     echo = false  # default
+
+    [discovery]
+    mode = "auto"  # default
+    context_percent = 5  # default
+    floor_tokens = 1500  # default
+    index_tokens = 2000  # default
     "#);
     assert!(!shown.contains("literal-") && !shown.contains("tok-12345"));
 }
@@ -196,6 +202,12 @@ fn without_places_it_is_plain() {
     # the configured server `time` stands in its place
     workspace = true
     echo = false
+
+    [discovery]
+    mode = "auto"
+    context_percent = 5
+    floor_tokens = 1500
+    index_tokens = 2000
     "#);
 }
 
