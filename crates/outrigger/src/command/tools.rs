@@ -4,6 +4,7 @@ mod reader;
 mod schema;
 mod tokens;
 
+use std::collections::BTreeMap;
 use std::process::ExitCode;
 
 use self::reader::Reader;
@@ -53,7 +54,9 @@ async fn tools(
                 .collect::<Vec<_>>(),
         )
     } else {
-        print(&servers, &session.host, args.server.is_some(), screen).map_err(CommandError::from)
+        let left_out = Reader::left_out(&config, &session.host);
+        let whole = args.server.is_some();
+        print(&servers, &session.host, whole, &left_out, screen).map_err(CommandError::from)
     };
     session.close(None, screen).await?;
     printed?;
@@ -90,6 +93,7 @@ fn print(
     servers: &[ServerStatus],
     host: &Host,
     whole: bool,
+    left_out: &BTreeMap<String, String>,
     screen: Screen,
 ) -> std::io::Result<()> {
     for server in servers {
@@ -119,6 +123,12 @@ fn print(
                 visible::line(&tool.reason)
             );
             screen.data(&format!("{}\n", screen.ink(Label::Warn, &line)))?;
+        }
+        for tool in &catalog.tools {
+            if let Some(reason) = left_out.get(tool.name.as_str()) {
+                let line = format!("  {}: {}", tool.name, visible::line(reason));
+                screen.data(&format!("{}\n", screen.ink(Label::Warn, &line)))?;
+            }
         }
         for problem in &catalog.problems {
             let line = format!("  {}", visible::line(problem));

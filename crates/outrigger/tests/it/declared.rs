@@ -137,6 +137,10 @@ fn a_call_comes_back_in_the_servers_words_and_the_ledger_has_both_counts() {
         "[model.providers.one]\nkind = 'gemini'\nbase_url = '{}'",
         model.base_url()
     ));
+    place.user("[model]\ndefault = 'one:gpt-5'");
+    let tools = place.run(&["tools"]).out;
+    let line = "  mcp__odd__any: `one:gpt-5` is not told of it: its arguments may have any name, ";
+    assert!(tools.contains(line), "{tools}");
     let words = [
         "ask",
         "Keep it",

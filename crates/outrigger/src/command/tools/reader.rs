@@ -1,11 +1,13 @@
 //! Who reads the declarations of tools: whose schemas they are, and which vocabulary counts.
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use outrigger_agent::provider::{
     Family, ModelChoice, ProviderKind, ProviderSpec, declared, known_providers,
 };
 use outrigger_agent::tokens::Vocabulary;
+use outrigger_host::Host;
 use outrigger_host::catalog::CatalogTool;
 use outrigger_host::config::{Config, ProviderState};
 use outrigger_model::{DeclaredTool, ToolDeclaration};
@@ -88,6 +90,28 @@ impl Reader {
             name: named.to_owned(),
             spec,
         })
+    }
+
+    /// Tools that the configured model is not told of, with the reason; none where no model is
+    /// configured, or it cannot be made out.
+    pub(crate) fn left_out(config: &Config, host: &Host) -> BTreeMap<String, String> {
+        let Some(default) = &config.model.default else {
+            return BTreeMap::new();
+        };
+        let Ok(reader) = Self::of(config, None, None) else {
+            return BTreeMap::new();
+        };
+        let model = &default.value;
+        let declared = reader.declared(host.toolset().tools()).into_iter();
+        declared
+            .filter_map(|declared| {
+                let reason = declared.said.err()?;
+                Some((
+                    declared.tool,
+                    format!("`{model}` is not told of it: {reason}"),
+                ))
+            })
+            .collect()
     }
 
     pub(crate) fn family(&self) -> Family {
