@@ -49,7 +49,7 @@ impl Inner {
             self.deadlines.call_hard,
         );
         let _slot = self.slot(&options.cancel, &clock).await?;
-        let scope = Scope::of(tool);
+        let scope = Scope::of(tool, options.caller);
         let _over = scope.over.clone().drop_guard();
         let mut call = Call {
             inner: self,

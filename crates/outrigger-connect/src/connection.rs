@@ -111,6 +111,8 @@ pub struct CallOptions {
     pub cancel: CancellationToken,
     /// Overrides the server's deadline.
     pub deadline: Option<Duration>,
+    /// Who makes it, as a number of the caller's choice; [`Asker::caller`](crate::Asker) has it.
+    pub caller: Option<u64>,
     /// Called for each report, on the connection's own task: it must return quickly.
     pub on_progress: Option<OnProgress>,
     /// Called once with the answer to a call that was given up on (deadline, cancel), if it still comes.
@@ -332,6 +334,7 @@ impl Default for CallOptions {
         Self {
             cancel: CancellationToken::new(),
             deadline: None,
+            caller: None,
             on_progress: None,
             on_late: None,
         }

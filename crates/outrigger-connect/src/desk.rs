@@ -96,6 +96,18 @@ impl Desk {
         }
     }
 
+    /// Whether somebody wants to know what servers log.
+    pub(crate) fn hears_logs(&self) -> bool {
+        self.handlers.logged.is_some()
+    }
+
+    /// Tells of a log message.
+    pub(crate) fn logged(&self, asker: &Asker, params: &RawValue) {
+        if let Some(tell) = &self.handlers.logged {
+            tell(asker, params);
+        }
+    }
+
     /// The answer's result as JSON. Dropping the future gives the question up.
     pub(crate) async fn answer(
         &self,

@@ -22,6 +22,7 @@ mod rpc;
 mod spec;
 mod tap;
 mod text;
+pub mod wire;
 
 pub use connection::{
     CallOptions, CloseReport, Connection, Era, Listing, Offer, OnLate, OnProgress, PeerInfo,
@@ -31,8 +32,8 @@ pub use connector::Connector;
 pub use eras::EraCache;
 pub use error::{CallError, ConnectError, ConnectErrorKind, ListError, Stage};
 pub use handlers::{
-    Asker, Elicitation, ElicitationAnswer, ElicitationHandler, Handlers, OnRefused, Refusal, Root,
-    RootsHandler, SamplingHandler,
+    Asker, Elicitation, ElicitationAnswer, ElicitationHandler, Handlers, OnLogged, OnRefused,
+    Refusal, Root, RootsHandler, SamplingHandler,
 };
 pub use handshake::PROTOCOL_VERSIONS;
 pub use name::{InvalidServerName, ServerName};

@@ -7,7 +7,7 @@
 mod failure;
 mod incoming;
 mod log;
-mod message;
+pub(crate) mod message;
 mod pending;
 mod question;
 mod request;
