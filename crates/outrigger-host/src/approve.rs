@@ -13,6 +13,11 @@ use crate::pins::ServerIdentity;
 pub trait Approver: Send + Sync {
     /// Whether this call may run.
     async fn ask(&self, question: Question<'_>) -> Answer;
+
+    /// Whether there is one person behind it, who is asked one question at a time.
+    fn is_one_person(&self) -> bool {
+        true
+    }
 }
 
 /// What is asked.

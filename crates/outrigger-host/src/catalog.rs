@@ -12,6 +12,7 @@ use std::time::Duration;
 
 use outrigger_connect::{ServerName, ToolListing};
 use serde_json::Value;
+use serde_json::value::RawValue;
 
 pub use definition::Annotations;
 pub use filter::ToolFilter;
@@ -49,6 +50,8 @@ pub struct CatalogTool {
     pub tokens: u64,
     /// What *local* configuration says about its server.
     pub standing: Standing,
+    /// The definition as it came, with what is not known here.
+    pub raw: Box<RawValue>,
     /// What [`CatalogTool::digest`] is the fingerprint of, as JSON text.
     pub(crate) definition: Box<str>,
 }

@@ -194,6 +194,16 @@ impl Host {
         Some(member.state.clone())
     }
 
+    /// The names of all servers.
+    pub fn server_names(&self) -> impl Iterator<Item = &ServerName> {
+        self.shared.servers.keys()
+    }
+
+    /// The catalog's revision, to be waited on.
+    pub fn published(&self) -> watch::Receiver<u64> {
+        self.shared.published.subscribe()
+    }
+
     /// What all connected servers offer, whoever may use it.
     pub fn catalog(&self) -> Catalog {
         self.shared

@@ -47,6 +47,9 @@ pub struct CallContext {
     pub cancel: CancellationToken,
     /// Instead of the server's own deadline.
     pub deadline: Option<Duration>,
+    /// Whose call it is, as a number of the caller's choice: questions of the server that belong to it
+    /// carry it.
+    pub caller: Option<u64>,
     /// Who wants it, for rules that ask.
     pub principal: Principal,
     /// Hears the server's progress.
@@ -64,6 +67,8 @@ pub struct CallReport {
     pub origin: Option<ServerName>,
     /// What the model reads about it.
     pub words: Vec<Words>,
+    /// Hooks have changed them: what the server answered is not to be shown in their place.
+    pub hooked: bool,
     /// One line for a person.
     pub summary: String,
     /// From sending to the end; zero when nothing was sent.
@@ -104,12 +109,13 @@ impl Host {
             remarks,
             framed: matches!(outcome, CallOutcome::Completed(_)),
         };
-        self.after_call(&proposed, &outcome, &line, shown).await;
+        let hooked = self.after_call(&proposed, &outcome, &line, shown).await;
         CallReport {
             call: line.call,
             outcome,
             origin,
             words,
+            hooked,
             summary,
             took,
         }

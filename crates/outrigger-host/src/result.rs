@@ -134,6 +134,26 @@ impl ToolResult {
         })
     }
 
+    /// The error of the protocol that the server answered with, where this stands for one: `code`,
+    /// `message` and `data`.
+    pub fn protocol_error(&self) -> Option<&RawValue> {
+        #[derive(Deserialize)]
+        struct Shape<'a> {
+            #[serde(borrow, default)]
+            error: Option<&'a RawValue>,
+        }
+        // What a server sends as a result is one only with a `content` or one of its kind ([`ToolResult::read`]).
+        let known: Answer = self
+            .is_error
+            .then(|| serde_json::from_str(self.raw.get()).ok())??;
+        if known.content.is_some() || known.structured.is_some() || known.is_error.is_some() {
+            return None;
+        }
+        serde_json::from_str::<Shape<'_>>(self.raw.get())
+            .ok()?
+            .error
+    }
+
     /// The structured content, parsed.
     pub fn structured_value(&self) -> Option<Value> {
         self.structured

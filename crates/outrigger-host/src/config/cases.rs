@@ -171,7 +171,8 @@ fn key(report: &mut Report<'_>, path: &str, entry: &Entry, case: &mut PolicyCase
             case.origins = items.into_iter().map(|(_, server)| server).collect();
         }
         "principal" => {
-            let words = [Principal::Model, Principal::Person].map(|who| (who.as_str(), who));
+            let words = [Principal::Model, Principal::Person, Principal::Client]
+                .map(|who| (who.as_str(), who));
             case.principal = value::word(report, &inner, node, &words).unwrap_or_default();
         }
         "annotations" => annotations(report, &inner, node, &mut case.annotations),

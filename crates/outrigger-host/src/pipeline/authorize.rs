@@ -121,6 +121,10 @@ impl Host {
     }
 
     async fn ask(&self, question: Question<'_>, key: Option<Yes>) -> Answer {
+        if !self.approver().is_one_person() {
+            // Nobody's yes for a session is another's.
+            return self.approver().ask(question).await;
+        }
         let mut sessions = self.sessions().0.lock().await;
         if key.as_ref().is_some_and(|key| sessions.contains(key)) {
             return Answer::Session;

@@ -61,6 +61,7 @@ impl Host {
         let options = CallOptions {
             cancel: context.cancel,
             deadline: context.deadline,
+            caller: context.caller,
             on_progress: context.on_progress,
             on_late: Some(Box::new(move |answer| late.came(&run, call, answer))),
         };

@@ -89,19 +89,20 @@ impl Host {
     }
 
     /// Runs the `after_call` hooks of a call that was sent. They change what the model reads, and
-    /// nothing else.
+    /// nothing else; whether they did.
     pub(super) async fn after_call(
         &self,
         proposed: &ProposedCall,
         outcome: &CallOutcome,
         line: &LedgerLine,
         mut shown: Shown<'_>,
-    ) {
+    ) -> bool {
         let sent = !matches!(outcome, CallOutcome::Rejected(_) | CallOutcome::NotSent(_));
         let (Some(tool), true) = (&line.tool, sent && self.hooks().has(HookEvent::AfterCall))
         else {
-            return;
+            return false;
         };
+        let mut changed = false;
         for hook in self.hooks().about(HookEvent::AfterCall, tool) {
             let input = Input {
                 event: HookEvent::AfterCall.as_str(),
@@ -135,9 +136,11 @@ impl Host {
                     said
                 }
             };
+            changed |= note.changed;
             answered.record(&line.run, Some(line.call), said, note);
         }
         self.clean(shown.words);
+        changed
     }
 }
 

@@ -53,12 +53,14 @@ pub enum Principal {
     Model,
     /// A person, who wrote tool and arguments.
     Person,
+    /// Another program, connected to the gateway; a model of its own, as a rule.
+    Client,
 }
 
 impl Principal {
     /// Reads a word.
     pub fn from_word(word: &str) -> Option<Self> {
-        [Self::Model, Self::Person]
+        [Self::Model, Self::Person, Self::Client]
             .into_iter()
             .find(|principal| principal.as_str() == word)
     }
@@ -68,6 +70,7 @@ impl Principal {
         match self {
             Self::Model => "model",
             Self::Person => "person",
+            Self::Client => "client",
         }
     }
 }

@@ -55,6 +55,8 @@ struct Prepared {
 struct Reading<'a> {
     policy: &'a Policy,
     config: &'a Config,
+    /// Calls came from clients of the gateway.
+    served: bool,
     calls: BTreeMap<u32, Known>,
     origins: Origins,
     replayed: Vec<Replayed>,
@@ -71,6 +73,7 @@ pub fn replay(
     let mut reading = Reading {
         policy,
         config,
+        served: false,
         calls: BTreeMap::new(),
         origins: Origins::default(),
         replayed: Vec::new(),
@@ -97,11 +100,13 @@ pub fn replay(
 impl Reading<'_> {
     fn learn(&mut self, event: &Event) {
         match event {
+            Event::RunStarted { command, .. } => self.served = command == "serve",
             Event::CallProposed {
                 call, turn, tool, ..
             } => {
                 let principal = match turn {
                     Some(_) => Principal::Model,
+                    None if self.served => Principal::Client,
                     None => Principal::Person,
                 };
                 let known = Known {

@@ -9,10 +9,11 @@ use outrigger_connect::{
     RootsHandler, SamplingHandler,
 };
 use outrigger_journal::{DecidedBy, Event, QuestionAnswer, Run};
+use serde::Deserialize;
 use serde_json::value::RawValue;
 
 use super::sampling::MAX_REQUESTS;
-use super::{Answers, Questions, Respondent, Response, Sampler, SamplingRequest};
+use super::{Answers, Passing, Questions, Respondent, Response, Sampler, SamplingRequest};
 use crate::host::person::Person;
 
 /// Bytes of a question that are recorded.
@@ -58,6 +59,19 @@ impl Clerk {
             });
         let roots = (answers.roots && !self.questions.roots.is_empty())
             .then(|| Arc::new(Names(self.clone())) as Arc<dyn RootsHandler>);
+        let (sampling, roots) = match &self.questions.passing {
+            None => (sampling, roots),
+            Some(to) => {
+                let (clerk, to) = (self.clone(), to.clone());
+                let passes = Arc::new(Passes { clerk, to });
+                (
+                    answers
+                        .sampling
+                        .then(|| passes.clone() as Arc<dyn SamplingHandler>),
+                    answers.roots.then(|| passes as Arc<dyn RootsHandler>),
+                )
+            }
+        };
         let (clerk, attended) = (self.clone(), respondent.is_some());
         Handlers {
             elicitation,
@@ -66,6 +80,7 @@ impl Clerk {
             refused: Some(Arc::new(move |asker, method, why| {
                 clerk.refused(asker, method, why, attended);
             })),
+            logged: self.questions.logged.clone(),
         }
     }
 
@@ -175,7 +190,10 @@ impl ElicitationHandler for Elicits {
         let opened = self.clerk.open(&asker, "elicitation/create", &words);
         let (desk, person) = (self.clerk.person.clone(), self.person.clone());
         Box::pin(async move {
-            let asking = desk.turn().await;
+            let asking = match person.is_one_person() {
+                true => Some(desk.turn().await),
+                false => None,
+            };
             let response = person.elicit(&asker, &question).await;
             drop(asking);
             match response {
@@ -255,6 +273,69 @@ impl SamplingHandler for Samples {
             let cost = format!("{read} tokens in, {written} out");
             opened.end(QuestionAnswer::Given, DecidedBy::Person, Some(cost));
             completion.result()
+        })
+    }
+}
+
+/// Passes questions on to somebody who is connected, as they came.
+struct Passes {
+    clerk: Clerk,
+    to: Arc<dyn Passing>,
+}
+
+impl Passes {
+    fn pass(
+        &self,
+        asker: Asker,
+        method: &'static str,
+        params: Option<Box<RawValue>>,
+    ) -> BoxFuture<'static, Result<Box<RawValue>, Refusal>> {
+        let opened = self
+            .clerk
+            .open(&asker, method, "it was passed on as it came");
+        let to = self.to.clone();
+        Box::pin(async move {
+            let answer = to.pass(&asker, method, params.as_deref()).await;
+            match &answer {
+                Ok(_) => opened.end(QuestionAnswer::Given, DecidedBy::Person, None),
+                Err(why) => {
+                    let reason = Some(why.0.clone());
+                    opened.end(QuestionAnswer::Refused, DecidedBy::Nobody, reason);
+                }
+            }
+            answer
+        })
+    }
+}
+
+impl SamplingHandler for Passes {
+    fn sample(
+        &self,
+        asker: Asker,
+        params: Box<RawValue>,
+    ) -> BoxFuture<'static, Result<Box<RawValue>, Refusal>> {
+        self.pass(asker, "sampling/createMessage", Some(params))
+    }
+}
+
+impl RootsHandler for Passes {
+    fn roots(&self, asker: Asker) -> BoxFuture<'static, Result<Vec<Root>, Refusal>> {
+        #[derive(Deserialize)]
+        struct Answer {
+            roots: Vec<Named>,
+        }
+        #[derive(Deserialize)]
+        struct Named {
+            uri: String,
+            #[serde(default)]
+            name: Option<String>,
+        }
+        let passed = self.pass(asker, "roots/list", None);
+        Box::pin(async move {
+            let answer: Answer = serde_json::from_str(passed.await?.get())
+                .map_err(|error| Refusal(format!("the client's roots cannot be read: {error}")))?;
+            let root = |Named { uri, name }| Root { uri, name };
+            Ok(answer.roots.into_iter().map(root).collect())
         })
     }
 }
