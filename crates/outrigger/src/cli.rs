@@ -1,5 +1,6 @@
 //! The flags as typed.
 
+use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::process::ExitCode;
 
@@ -133,6 +134,8 @@ pub(crate) enum Command {
     Login(LoginArgs),
     /// Forget the token of a server
     Logout(LogoutArgs),
+    /// Serve the governed tools of all configured servers to other hosts, as one MCP server
+    Serve(ServeArgs),
     /// Run a built-in server over standard input and output, for any MCP host
     Server(ServerArgs),
     /// List, fetch and remove weights of local models
@@ -406,6 +409,26 @@ pub(crate) struct LoginArgs {
 pub(crate) struct LogoutArgs {
     /// The server, as configured
     pub(crate) server: String,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct ServeArgs {
+    /// Streamable HTTP at http://ADDRESS/mcp, on loopback only [default: standard input and output]
+    #[arg(long, value_name = "ADDRESS")]
+    pub(crate) http: Option<SocketAddr>,
+    /// A Unix socket, a message a line
+    #[arg(long, value_name = "PATH")]
+    pub(crate) socket: Option<PathBuf>,
+    /// Only this server, its tools under their own names
+    #[arg(long, value_name = "NAME")]
+    pub(crate) server: Option<String>,
+    /// Answer the questions of policy with yes for tools whose name matches (repeatable)
+    #[arg(long, value_name = "GLOB")]
+    pub(crate) allow: Vec<String>,
+    /// How freely clients may act: `plan` only reads, `auto` does not ask about what a rule allows; a
+    /// deny stays a deny [default: `policy.mode` of the configuration]
+    #[arg(long, value_name = "MODE")]
+    pub(crate) mode: Option<RunMode>,
 }
 
 #[derive(Debug, Args)]

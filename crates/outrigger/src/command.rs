@@ -15,6 +15,7 @@ pub(crate) mod pin;
 pub(crate) mod policy;
 pub(crate) mod runs;
 pub(crate) mod secrets;
+pub(crate) mod serve;
 pub(crate) mod server;
 pub(crate) mod tools;
 pub(crate) mod trust;

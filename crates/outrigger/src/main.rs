@@ -73,6 +73,13 @@ fn run(cli: Cli, screen: Screen) -> Result<ExitCode, CommandError> {
         Command::Why(args) => runtime()?.block_on(command::why::run(common, &args, screen)),
         Command::Login(args) => runtime()?.block_on(command::login::run(common, &args, screen)),
         Command::Logout(args) => runtime()?.block_on(command::logout::run(common, &args, screen)),
+        Command::Serve(args) => {
+            let runtime = runtime()?;
+            let ended = runtime.block_on(Box::pin(command::serve::run(common, args, screen)));
+            // A read of standard input that nobody ends must not hold up the end.
+            runtime.shutdown_background();
+            ended
+        }
         Command::Server(args) => runtime()?.block_on(command::server::run(common, &args)),
         Command::Model(args) => runtime()?.block_on(command::model::run(args, screen)),
         Command::Doctor(args) => runtime()?.block_on(command::doctor::run(common, &args, screen)),

@@ -87,6 +87,14 @@ impl Screen {
         self.out.terminal
     }
 
+    /// The same, with nobody to ask.
+    pub(crate) fn unattended(self) -> Self {
+        Self {
+            attended: false,
+            ..self
+        }
+    }
+
     /// Whether somebody can be asked: the question goes to stderr, the answer comes from stdin.
     pub(crate) fn can_ask(self) -> bool {
         self.attended

@@ -10,13 +10,14 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use outrigger_connect::{Connector, FileTokens, OAuth, Root, Secret};
+use outrigger_gateway::Clients;
 use outrigger_host::approve::{Approver, NobodyThere};
 use outrigger_host::config::{Config, ProjectStanding};
 use outrigger_host::grants::Grants;
 use outrigger_host::hooks::{HookRefusal, Hooks};
 use outrigger_host::pins::{PinMode, Pins};
 use outrigger_host::policy::Policy;
-use outrigger_host::questions::{Questions, Respondent, Sampler};
+use outrigger_host::questions::{Questions, Sampler};
 use outrigger_host::{Host, Parts};
 use outrigger_journal::{Event, Journal, Observer, Redactor, Run, RunOptions, RunStatus, Tokens};
 use tokio_util::sync::CancellationToken;
@@ -112,6 +113,8 @@ pub(crate) struct Opening<'a> {
 pub(crate) enum Asked {
     /// The person at the terminal, if one is there, and what they have said earlier.
     Person,
+    /// The clients of the gateway, each about its own calls, after what the person has said earlier.
+    Clients(Clients),
     /// Nobody: the command only looks.
     Nobody,
 }
@@ -119,7 +122,7 @@ pub(crate) enum Asked {
 /// Who answers for the person.
 struct Person {
     approver: Arc<dyn Approver>,
-    respondent: Option<Arc<dyn Respondent>>,
+    questions: Questions,
 }
 
 impl Person {
@@ -127,11 +130,21 @@ impl Person {
         let keyboard = Keyboard::default();
         Ok(match asked {
             Asked::Person => Self {
-                respondent: questions::respondent(screen, &keyboard),
+                questions: Questions {
+                    person: questions::respondent(screen, &keyboard),
+                    ..Questions::default()
+                },
                 approver: approver::approver(grants(common)?, screen, keyboard),
             },
+            Asked::Clients(clients) => {
+                let earlier = approver::approver(grants(common)?, screen.unattended(), keyboard);
+                Self {
+                    questions: clients.questions(),
+                    approver: clients.approver(earlier),
+                }
+            }
             Asked::Nobody => Self {
-                respondent: None,
+                questions: Questions::default(),
                 approver: Arc::new(NobodyThere),
             },
         })
@@ -178,9 +191,9 @@ impl Session {
         let oauth = oauth(common, run.redactor()).ok();
         let connector = connector(oauth.as_ref(), trace);
         let questions = Questions {
-            person: person.respondent,
             sampler,
             roots: vec![root(&workspace)?],
+            ..person.questions
         };
         let parts = Parts {
             connector,
@@ -424,8 +437,9 @@ pub(crate) async fn interruptible<T>(
     }
 }
 
+/// Waits for an interrupt, or to be asked to end.
 #[cfg(unix)]
-async fn interrupted() {
+pub(crate) async fn interrupted() {
     use tokio::signal::unix::{SignalKind, signal};
     let Ok(mut terminate) = signal(SignalKind::terminate()) else {
         return std::future::pending().await;
@@ -437,6 +451,6 @@ async fn interrupted() {
 }
 
 #[cfg(not(unix))]
-async fn interrupted() {
+pub(crate) async fn interrupted() {
     tokio::signal::ctrl_c().await.ok();
 }

@@ -131,6 +131,11 @@ pub(crate) fn eras() -> Option<PathBuf> {
     xdg("XDG_CACHE_HOME", ".cache").map(|dir| dir.join("eras"))
 }
 
+/// The folder where it is kept what the gateway last knew of servers' tools; `None` without a home.
+pub(crate) fn gateway() -> Option<PathBuf> {
+    xdg("XDG_CACHE_HOME", ".cache").map(|dir| dir.join("gateway"))
+}
+
 /// The folder of weights.
 #[cfg(feature = "local")]
 pub(crate) fn weights() -> Result<PathBuf, CommandError> {

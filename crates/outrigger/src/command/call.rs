@@ -95,6 +95,7 @@ async fn make(
     let context = CallContext {
         cancel: cancel.clone(),
         deadline: deadline.transpose()?,
+        caller: None,
         principal: Principal::Person,
         on_progress: None,
     };
