@@ -19,6 +19,7 @@ mod bad_models;
 mod bad_servers;
 mod eras;
 mod gate;
+mod gateway;
 mod hooks;
 mod inspect;
 mod interrupt;
