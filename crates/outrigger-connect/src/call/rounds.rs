@@ -203,7 +203,7 @@ impl Call<'_> {
     fn asker(&self, desk: &Desk) -> Asker {
         Asker {
             server: desk.server().clone(),
-            tool: Some(self.tool.to_owned()),
+            tool: Some(self.wanted.subject.1.to_owned()),
             cancel: self.scope.over.child_token(),
         }
     }
