@@ -28,6 +28,7 @@ use crate::eras::EraFolder;
 use crate::error::{CommandError, Exit};
 use crate::keyboard::Keyboard;
 use crate::screen::{Label, Screen};
+use crate::shelf::HostShelf;
 use crate::wire::{self, WireTrace};
 use crate::{approver, hooks, questions, surroundings, traces, visible};
 
@@ -112,6 +113,8 @@ pub(crate) struct Opening<'a> {
 pub(crate) enum Asked {
     /// The person at the terminal, if one is there, and what they have said earlier.
     Person,
+    /// The same, at a keyboard that is used for more than answers.
+    PersonAt(Keyboard),
     /// Nobody: the command only looks.
     Nobody,
 }
@@ -124,9 +127,12 @@ struct Person {
 
 impl Person {
     fn of(asked: &Asked, common: &Common, screen: Screen) -> Result<Self, CommandError> {
-        let keyboard = Keyboard::default();
+        let keyboard = match asked {
+            Asked::PersonAt(keyboard) => keyboard.clone(),
+            Asked::Person | Asked::Nobody => Keyboard::default(),
+        };
         Ok(match asked {
-            Asked::Person => Self {
+            Asked::Person | Asked::PersonAt(_) => Self {
                 respondent: questions::respondent(screen, &keyboard),
                 approver: approver::approver(grants(common)?, screen, keyboard),
             },
@@ -173,7 +179,8 @@ impl Session {
             return Err(refused(refusal, run, journal).await);
         }
         let workspace = surroundings::workspace(common)?;
-        let builtins = builtin::servers(&config, &workspace)?;
+        let shelf = HostShelf::default();
+        let builtins = builtin::servers(&config, &workspace, &shelf)?;
         // Without a home there are no tokens, and most servers need none.
         let oauth = oauth(common, run.redactor()).ok();
         let connector = connector(oauth.as_ref(), trace);
@@ -193,6 +200,7 @@ impl Session {
             hooks: Arc::clone(&hooks),
         };
         let host = Host::start(&config, parts);
+        shelf.is_of(host.downgrade());
         Ok(Self {
             host,
             run,
@@ -424,8 +432,9 @@ pub(crate) async fn interruptible<T>(
     }
 }
 
+/// Returns at an interrupt.
 #[cfg(unix)]
-async fn interrupted() {
+pub(crate) async fn interrupted() {
     use tokio::signal::unix::{SignalKind, signal};
     let Ok(mut terminate) = signal(SignalKind::terminate()) else {
         return std::future::pending().await;
@@ -436,7 +445,8 @@ async fn interrupted() {
     }
 }
 
+/// Returns at an interrupt.
 #[cfg(not(unix))]
-async fn interrupted() {
+pub(crate) async fn interrupted() {
     tokio::signal::ctrl_c().await.ok();
 }

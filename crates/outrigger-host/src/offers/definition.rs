@@ -7,6 +7,7 @@ use serde_json::value::RawValue;
 use serde_json::{Map, Value};
 
 use crate::catalog::hidden_in;
+use crate::hidden;
 use crate::text::shorten;
 
 /// Bytes of a name or an address; longer ones are none.
@@ -114,6 +115,7 @@ pub(super) fn read_all<T: Entry>(
             Ok(entry) => all.push(entry),
             Err((name, reason)) => {
                 let name = name.unwrap_or_else(|| format!("#{}", index + 1));
+                let name = hidden::visible(&name, |_| false).into_owned();
                 tracing::debug!(%server, name, reason, "set aside");
                 set_aside.push(SetAside { name, reason });
             }
@@ -346,7 +348,15 @@ mod tests {
         let names: Vec<_> = all.iter().map(|prompt| prompt.name.as_str()).collect();
         assert_eq!(names, ["good", "plain"]);
         assert!(all[0].arguments[0].required && !all[0].arguments[1].required);
-        insta::assert_snapshot!(told, @"");
+        insta::assert_snapshot!(told, @r"
+        good: the server lists it before
+        hid\u{200b}den: its `name` hides the character U+200B (zero-width)
+        about: its `description` hides the character U+202E (bidi control)
+        list: its `arguments` are not a list
+        nameless: one of its `arguments` cannot be used: it has no `name`
+        #7: its `name` is not a string
+        #8: it is not an object
+        ");
     }
 
     #[test]
@@ -362,6 +372,12 @@ mod tests {
         ]);
         let lines: Vec<_> = all.iter().map(Resource::line).collect();
         assert_eq!(lines, ["note:///a (text/plain, 3 bytes) A", "urn:x:1"]);
-        insta::assert_snapshot!(told, @"");
+        insta::assert_snapshot!(told, @r"
+        /etc/passwd: it has no scheme, as `note:` in `note:///a`
+        ../../x: it has no scheme, as `note:` in `note:///a`
+        nowhere: it has no `uri`
+        note:///a: the server lists it before
+        note:///b\nnote:///c: its `uri` has a control character
+        ");
     }
 }
