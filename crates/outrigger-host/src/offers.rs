@@ -50,6 +50,17 @@ pub struct ByHand {
     pub deadline: Option<Duration>,
 }
 
+/// A resource that is followed.
+#[derive(Debug)]
+pub struct Following {
+    /// The connection to its server.
+    pub connection: Connection,
+    /// The updates that the server tells of, counted.
+    pub updates: watch::Receiver<Updates>,
+    /// Those that it had told of before.
+    pub before: Updates,
+}
+
 impl Host {
     /// The connected servers that say they have this, by name.
     pub fn offering(&self, offer: Offer) -> Vec<ServerName> {
@@ -126,13 +137,12 @@ impl Host {
         }
     }
 
-    /// Follows a resource. What it gives counts the updates that the server tells of, until the
-    /// connection ends.
+    /// Follows a resource, until the connection ends.
     pub async fn follow_resource(
         &self,
         server: &ServerName,
         uri: &str,
-    ) -> Result<(Connection, watch::Receiver<Updates>), OfferError> {
+    ) -> Result<Following, OfferError> {
         let ready = self.ready(server)?;
         let connection = ready.connection.clone();
         if !connection.tells_of_updates() {
@@ -141,13 +151,19 @@ impl Host {
                 what: "updates of resources",
             });
         }
-        let updates = connection.updates();
+        let mut updates = connection.updates();
+        // From before: the first update may come with the answer.
+        let before = updates.borrow_and_update().clone();
         let followed = connection.subscribe(uri).await;
         followed.map_err(|error| OfferError::Listing {
             server: server.clone(),
             error,
         })?;
-        Ok((connection, updates))
+        Ok(Following {
+            connection,
+            updates,
+            before,
+        })
     }
 
     /// A server that is ready now.

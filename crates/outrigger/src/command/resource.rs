@@ -8,7 +8,7 @@ use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use outrigger_connect::{Offer, ServerName};
 use outrigger_host::Host;
-use outrigger_host::offers::{ByHand, Resource, ResourceText, Resources, Template};
+use outrigger_host::offers::{ByHand, Following, Resource, ResourceText, Resources, Template};
 use outrigger_host::result::Block;
 use outrigger_journal::{Event, RunStatus, Tokens};
 use serde_json::{Value, json};
@@ -238,12 +238,12 @@ pub(super) fn in_lines(server: &ServerName, list: &Resources, screen: Screen) ->
     let line = |uri: &str, whole: &str| {
         let about = whole.strip_prefix(uri).unwrap_or_default();
         let name = format!("{server}:{uri}");
-        let about = visible::beginning(about.trim_start(), 200);
-        format!(
-            "{}\n    {}\n",
-            screen.ink(Label::Name, &visible::line(&name)),
-            screen.ink(Label::Dim, &about)
-        )
+        let mut text = format!("{}\n", screen.ink(Label::Name, &visible::line(&name)));
+        if !about.trim().is_empty() {
+            let about = format!("    {}", visible::beginning(about.trim_start(), 200));
+            text.push_str(&format!("{}\n", screen.ink(Label::Dim, &about)));
+        }
+        text
     };
     let resources = list.resources.iter().map(|one| line(&one.uri, &one.line()));
     let templates = list.templates.iter().map(|one| line(&one.uri, &one.line()));
@@ -308,10 +308,13 @@ async fn watch(
     args: &ResourceArgs,
     (screen, cancel): (Screen, &CancellationToken),
 ) -> Result<ExitCode, CommandError> {
-    let (connection, mut updates) = host.follow_resource(server, uri).await?;
+    let Following {
+        connection,
+        mut updates,
+        before: mut told,
+    } = host.follow_resource(server, uri).await?;
     screen.say(format_args!("following {}", visible::line(uri)));
     let mut ended = connection.ended();
-    let mut told = updates.borrow_and_update().clone();
     let mut left = args.count.unwrap_or(u64::MAX);
     while left > 0 {
         tokio::select! {

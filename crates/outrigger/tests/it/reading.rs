@@ -27,13 +27,8 @@ fn asked(rules: &str, turns: Vec<Turn>) -> (Place, Log, Model, crate::place::Ran
 }
 
 fn tools(model: &Model) -> Vec<String> {
-    let body = model.requests()[0].body.clone();
-    let tools = body["tools"].as_array().cloned().unwrap_or_default();
-    let names = tools.iter();
-    names
-        .map(|tool| tool["function"]["name"].as_str().unwrap().to_owned())
-        .filter(|name| name.contains("resources"))
-        .collect()
+    let names = model.requests()[0].tools().into_iter();
+    names.filter(|name| name.contains("resources")).collect()
 }
 
 #[test]
@@ -43,7 +38,10 @@ fn nothing_is_declared_unless_it_is_wanted_and_somebody_has_resources() {
     model.serves(&place);
     assert_eq!(place.run(&["ask", "Hello"]).code, 0);
     assert_eq!(tools(&model), Vec::<String>::new());
-    assert_eq!(log.of("resources/list").len() + log.of("prompts/list").len(), 0);
+    assert_eq!(
+        log.of("resources/list").len() + log.of("prompts/list").len(),
+        0
+    );
 
     let place = Place::new();
     place.user("[builtin]\nresources = true\n");
@@ -74,18 +72,58 @@ fn a_model_reads_what_a_rule_lets_it_read() {
     assert_eq!(ran.code, 3, "{ran:#?}");
     assert_eq!(
         tools(&model),
-        ["mcp__resources__list_resources", "mcp__resources__read_resource"]
+        [
+            "mcp__resources__list_resources",
+            "mcp__resources__read_resource"
+        ]
     );
     let requests = model.requests();
-    let results: Vec<_> = requests[1..].iter().map(|request| request.results().last().unwrap().clone()).collect();
-    insta::assert_snapshot!(results.join("\n---\n"), @"");
+    let results: Vec<_> = requests[1..]
+        .iter()
+        .map(|request| request.results().last().unwrap().clone())
+        .collect();
+    insta::assert_snapshot!(results.join("\n---\n"), @r"
+    [data from resources]
+    shelf: 6 resources, 1 templates
+
+    ---
+    [data from shelf]
+    note:///a (text/plain) A note
+    note:///large Fifty million
+    note:///liar (image/png) Not an image
+    note:///escape Paints
+    note:///never Never comes
+    city:///{country}/{city} A city
+
+    ---
+    [data from shelf]
+    [resource note:///a]
+    Milk, bread.
+
+    ---
+    Not called: the rules of this host do not allow it.
+    ---
+    Not called: it needs approval, and nobody is there to give it. This is not a decision of the user.
+    ---
+    [data from nobody: an error]
+    there is no server `nobody`
+    ");
     let asked = log.of("resources/read");
     assert_eq!(asked.len(), 1);
     assert_eq!(asked[0]["params"]["uri"], "note:///a");
     let run = place.last_run();
-    assert!(run.contains("server shelf: resource `note:///a` for a model: 13 bytes"), "{run}");
-    assert!(run.contains("call 3: allowed by policy (resource `shelf/note:///a`"), "{run}");
-    assert!(run.contains("call 4: not allowed by policy (resource `shelf/*bytes`"), "{run}");
+    assert!(
+        run.contains("server shelf: resource `note:///a` for a model: 13 bytes"),
+        "{run}"
+    );
+    assert!(
+        run.contains("call 3: allowed by policy (resource `shelf/note:///a`"),
+        "{run}"
+    );
+    assert!(
+        run.contains("call 4: not allowed by policy (resource `shelf/*bytes`"),
+        "{run}"
+    );
 }
 
 #[test]
@@ -97,7 +135,10 @@ fn what_was_read_is_known_to_have_come_from_its_server() {
     let (_place, _log, model, ran) = asked(rules, turns);
     assert_eq!(ran.code, 0, "{ran:#?}");
     let last = model.last_results();
-    assert!(last.last().unwrap().contains("it has read the shelf"), "{last:?}");
+    assert!(
+        last.last().unwrap().contains("it has read the shelf"),
+        "{last:?}"
+    );
 }
 
 #[test]
@@ -105,11 +146,30 @@ fn statements_about_a_server_hold_for_what_is_read_of_it() {
     let turns = || vec![read("shelf", "note:///a")];
     let rules = "[[policy.rule]]\nresource = 'shelf/*'\nread_only = true\ndecision = 'allow'\n[policy]\nmode = 'plan'";
     let (_place, log, _model, ran) = asked(rules, turns());
-    assert_eq!((ran.code, log.of("resources/read").len()), (0, 1), "{ran:#?}");
+    assert_eq!(
+        (ran.code, log.of("resources/read").len()),
+        (0, 1),
+        "{ran:#?}"
+    );
     let (_place, log, model, ran) = asked("[policy]\nmode = 'plan'", turns());
-    assert_eq!((ran.code, log.of("resources/read").len()), (0, 0), "{ran:#?}");
-    assert!(model.last_results()[0].contains("do not allow it"), "{:?}", model.last_results());
+    assert_eq!(
+        (ran.code, log.of("resources/read").len()),
+        (0, 0),
+        "{ran:#?}"
+    );
+    assert!(
+        model.last_results()[0].contains("do not allow it"),
+        "{:?}",
+        model.last_results()
+    );
     // A glob for the reading tool does not open what stays shut for its server.
-    let (_place, log, _model, ran) = asked("[[policy.rule]]\nserver = 'shelf'\ndecision = 'deny'\n[[policy.rule]]\ntool = 'mcp__resources__*'\ndecision = 'allow'", turns());
-    assert_eq!((ran.code, log.of("resources/read").len()), (0, 0), "{ran:#?}");
+    let (_place, log, _model, ran) = asked(
+        "[[policy.rule]]\nserver = 'shelf'\ndecision = 'deny'\n[[policy.rule]]\ntool = 'mcp__resources__*'\ndecision = 'allow'",
+        turns(),
+    );
+    assert_eq!(
+        (ran.code, log.of("resources/read").len()),
+        (0, 0),
+        "{ran:#?}"
+    );
 }
