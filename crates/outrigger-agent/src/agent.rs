@@ -15,7 +15,7 @@ use std::time::{Duration, Instant};
 use outrigger_host::Host;
 use outrigger_host::toolset::Toolset;
 use outrigger_journal::{Event, Run, RunStatus, Tokens};
-use outrigger_model::{Message, Model, ModelError, ToolDeclaration, Usage};
+use outrigger_model::{Message, Model, ModelError, Part, ToolDeclaration, Usage};
 use tokio_util::sync::CancellationToken;
 
 use self::repeats::{Repeats, STUCK_TURNS};
@@ -99,6 +99,8 @@ pub enum Ending {
 pub struct Conversation {
     /// In order; the system message is not among them.
     pub messages: Vec<Message>,
+    /// Turns of the model so far. They are numbered through.
+    pub turns: u32,
 }
 
 impl Agent {
@@ -110,8 +112,21 @@ impl Agent {
         listener: &dyn Listener,
         cancel: &CancellationToken,
     ) -> Answer {
-        conversation.messages.push(Message::user(question));
-        let mut progress = Progress::new(self);
+        let question = vec![Part::text(question)];
+        self.ask_with(conversation, question, listener, cancel)
+            .await
+    }
+
+    /// The same for a question of several parts: what the person typed, and what they attached.
+    pub async fn ask_with(
+        &self,
+        conversation: &mut Conversation,
+        content: Vec<Part>,
+        listener: &dyn Listener,
+        cancel: &CancellationToken,
+    ) -> Answer {
+        conversation.messages.push(Message::User { content });
+        let mut progress = Progress::new(self, conversation.turns);
         let ending = loop {
             if let Some(limit) = progress.limit_reached() {
                 break Ending::Limited(limit);
@@ -122,6 +137,7 @@ impl Agent {
                 TurnEnd::Stop(ending) => break ending,
             }
         };
+        conversation.turns = progress.number();
         progress.answer(ending)
     }
 }
@@ -136,6 +152,7 @@ struct Progress<'a> {
     agent: &'a Agent,
     began: Instant,
     waited_before: Duration,
+    turns_before: u32,
     turns: u32,
     text: String,
     calls: CallCounts,
@@ -145,11 +162,12 @@ struct Progress<'a> {
 }
 
 impl<'a> Progress<'a> {
-    fn new(agent: &'a Agent) -> Self {
+    fn new(agent: &'a Agent, turns_before: u32) -> Self {
         Self {
             agent,
             began: Instant::now(),
             waited_before: agent.host.waited_for_person(),
+            turns_before,
             turns: 0,
             text: String::new(),
             calls: CallCounts::default(),
@@ -157,6 +175,11 @@ impl<'a> Progress<'a> {
             repeats: Repeats::default(),
             declared: None,
         }
+    }
+
+    /// The number of the turn within the conversation.
+    fn number(&self) -> u32 {
+        self.turns_before + self.turns
     }
 
     /// The declarations of a toolset; the same ones, byte for byte, while it has not changed.

@@ -17,6 +17,7 @@ use tokio_util::sync::CancellationToken;
 use crate::handshake::{Handshake, Identity};
 use crate::link::Link;
 use crate::link::http::mirror::Mirror;
+use crate::listening::Listening;
 use crate::rpc::Rpc;
 use crate::{CallError, Deadlines, Limits, ListError, Protocol, ServerName};
 
@@ -160,8 +161,9 @@ pub(crate) struct Inner {
     pub(crate) deadlines: Deadlines,
     pub(crate) limits: Limits,
     pub(crate) client: Identity,
-    /// Changes of the server's tools are listened for.
+    /// Changes of what the server offers are listened for.
     pub(crate) listening: Once,
+    pub(crate) listens_for: Listening,
     /// One permit for each call that may be under way.
     pub(crate) slots: Semaphore,
     /// Arguments to repeat in headers, by tool.
@@ -217,7 +219,17 @@ impl Connection {
 
     /// Counts up whenever the server says that its tools have changed.
     pub fn tools_changed(&self) -> watch::Receiver<u64> {
-        self.inner.rpc.tools_changed()
+        self.inner.rpc.news().tools.subscribe()
+    }
+
+    /// Counts up whenever the server says that its prompts have changed.
+    pub fn prompts_changed(&self) -> watch::Receiver<u64> {
+        self.inner.rpc.news().prompts.subscribe()
+    }
+
+    /// Counts up whenever the server says that its resources, or their templates, have changed.
+    pub fn resources_changed(&self) -> watch::Receiver<u64> {
+        self.inner.rpc.news().resources.subscribe()
     }
 
     /// `None` while the connection lives, then why it ended.
@@ -295,6 +307,7 @@ impl Inner {
         let made = handshake.run(Protocol::Legacy).await.is_ok();
         if made {
             self.session_number.fetch_add(1, Ordering::AcqRel);
+            self.follow_again();
         }
         made
     }

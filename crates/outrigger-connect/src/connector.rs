@@ -27,6 +27,7 @@ use crate::link::pipe::Pipe;
 use crate::link::stdio::Stdio;
 use crate::link::websocket::WebSocket;
 use crate::link::{Ends, Inbox, Link};
+use crate::listening::Listening;
 use crate::oauth::{Authorizer, LoginMark};
 use crate::rpc::{Failure, Rpc};
 use crate::tap::{self, Tap, Taps};
@@ -425,6 +426,7 @@ impl<'a> Attempt<'a> {
             limits: self.spec.limits,
             client: self.identity.clone(),
             listening: Once::new(),
+            listens_for: Listening::default(),
             slots: Semaphore::new(
                 self.spec
                     .limits

@@ -20,10 +20,12 @@ mod name;
 mod oauth;
 mod rpc;
 mod spec;
+mod subscribing;
 mod tap;
 mod text;
 pub mod wire;
 
+pub use call::{Completions, Reference};
 pub use connection::{
     CallOptions, CloseReport, Connection, Era, Listing, Offer, OnLate, OnProgress, PeerInfo,
     Progress, SignedOff, Timings, ToolListing,
@@ -43,6 +45,7 @@ pub use oauth::{
     TokenStore, Visit, VisitError,
 };
 pub use outrigger_sandbox::Process;
+pub use rpc::Updates;
 pub use spec::{
     Deadlines, Framing, HttpSpec, InProcessSpec, Limits, Protocol, ServePipe, ServerSpec,
     StdioSpec, TransportSpec,

@@ -23,6 +23,10 @@ pub(crate) struct Client {
 
 /// What a client can be asked.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+#[allow(
+    clippy::struct_excessive_bools,
+    reason = "each is a capability of its own"
+)]
 pub(crate) struct Can {
     pub(crate) form: bool,
     pub(crate) url: bool,

@@ -3,9 +3,10 @@
 //! Promises: what belongs to a call goes to the client that made it and to nobody else. Progress and
 //! log messages may be lost to a client that does not read; questions are not.
 
+use std::fmt::Write as _;
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError, Weak};
 
-use outrigger_connect::Progress;
+use outrigger_connect::{Progress, wire};
 use serde::Deserialize;
 use serde_json::Number;
 use serde_json::value::RawValue;
@@ -104,13 +105,10 @@ impl Flight {
             number(progress.progress)
         );
         if let Some(total) = progress.total {
-            params.push_str(&format!(",\"total\":{}", number(total)));
+            let _ = write!(params, ",\"total\":{}", number(total));
         }
         if let Some(words) = &progress.message {
-            params.push_str(&format!(
-                ",\"message\":{}",
-                outrigger_connect::wire::quote(words)
-            ));
+            let _ = write!(params, ",\"message\":{}", wire::quote(words));
         }
         params.push('}');
         line.outlet

@@ -4,6 +4,7 @@
 //! calls; a question that may belong to several clients is put to none. A no, no answer by choice, and
 //! nobody there are told apart.
 
+use std::fmt::Write as _;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -73,36 +74,40 @@ impl Approver for Approval {
         if earlier != Answer::Nobody {
             return earlier;
         }
-        let flight = self
-            .clients
-            .current()
-            .filter(|flight| flight.client.can.form);
-        let Some(flight) = flight else {
-            return Answer::Nobody;
-        };
-        let params = json!({
-            "message": words(question),
-            "requestedSchema": {
-                "type": "object",
-                "properties": {
-                    "decision": {
-                        "type": "string",
-                        "title": "Run it?",
-                        "enum": ["approve", "decline"],
-                    },
-                },
-                "required": ["decision"],
-            },
-        });
-        let asking = flight.ask("elicitation/create", params.to_string(), None);
-        match tokio::time::timeout(PATIENCE, asking).await {
-            Ok(Ok(answer)) => decided(&answer),
-            Ok(Err(_)) | Err(_) => Answer::Nobody,
+        match self.clients.current() {
+            Some(flight) => approve(&flight, &words(question)).await,
+            None => Answer::Nobody,
         }
     }
 
     fn is_one_person(&self) -> bool {
         false
+    }
+}
+
+/// Asks the client of a call to approve something.
+pub(crate) async fn approve(flight: &Flight, words: &str) -> Answer {
+    if !flight.client.can.form {
+        return Answer::Nobody;
+    }
+    let params = json!({
+        "message": words,
+        "requestedSchema": {
+            "type": "object",
+            "properties": {
+                "decision": {
+                    "type": "string",
+                    "title": "Run it?",
+                    "enum": ["approve", "decline"],
+                },
+            },
+            "required": ["decision"],
+        },
+    });
+    let asking = flight.ask("elicitation/create", params.to_string(), None);
+    match tokio::time::timeout(PATIENCE, asking).await {
+        Ok(Ok(answer)) => decided(&answer),
+        Ok(Err(_)) | Err(_) => Answer::Nobody,
     }
 }
 
@@ -113,7 +118,7 @@ fn words(question: Question<'_>) -> String {
     if arguments.chars().count() > SHOWN {
         let count = arguments.chars().count();
         arguments = arguments.chars().take(SHOWN).collect();
-        arguments.push_str(&format!("… ({count} characters in all)"));
+        let _ = write!(arguments, "… ({count} characters in all)");
     }
     format!(
         "A call needs your approval: the tool `{}` of the server `{}`.\nArguments: {arguments}\nRule: {}",

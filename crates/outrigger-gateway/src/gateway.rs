@@ -4,6 +4,7 @@
 //! written down as such. Ending the host and its servers is left to whoever made it.
 
 use std::collections::BTreeSet;
+use std::fmt::Write as _;
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
@@ -24,7 +25,7 @@ use crate::session::Made;
 use crate::view::Views;
 
 /// How long a listing waits for servers of which nothing is known from before. Hosts wait for 10 s.
-const FIRST_LISTING: Duration = Duration::from_secs(8);
+pub(crate) const FIRST_LISTING: Duration = Duration::from_secs(8);
 
 /// How long calls that were given up may take to be written down.
 const GIVEN_UP: Duration = Duration::from_secs(5);
@@ -88,6 +89,8 @@ pub(crate) struct Core {
     pub(crate) room: Arc<Semaphore>,
     /// `serverInfo` as JSON.
     pub(crate) info: String,
+    /// Names are those of the one server.
+    pub(crate) own_names: bool,
     /// Nothing new is taken.
     pub(crate) stop: CancellationToken,
     /// Calls are given up.
@@ -119,6 +122,7 @@ impl Gateway {
             limits: LIMITS,
             room: Arc::new(Semaphore::new(LIMITS.calls)),
             info,
+            own_names: own,
             stop: CancellationToken::new(),
             abort: CancellationToken::new(),
             tasks: TaskTracker::new(),
@@ -195,10 +199,11 @@ impl Core {
             format!("Tools of these servers: {}.", servers.join(", "))
         };
         for (server, instructions) in self.views.toolset().instructions() {
-            text.push_str(&format!(
+            let _ = write!(
+                text,
                 "\n\nThe server `{server}` says about its tools:\n{}",
                 instructions.text
-            ));
+            );
         }
         text
     }

@@ -96,6 +96,7 @@ fn standing(core: &Arc<Core>, request: &Request<Incoming>) -> Answer {
         );
     }
     let (outlet, parts) = Outlet::new();
+    session.stands(&outlet);
     let (core_, session_) = (Arc::clone(core), Arc::clone(&session));
     core.tasks.spawn(async move {
         tokio::select! {
@@ -141,13 +142,14 @@ fn end(core: &Core, request: &Request<Incoming>) -> Answer {
 }
 
 /// The session that a request names.
-fn session_of(core: &Core, headers: &HeaderMap) -> Result<Arc<Session>, Answer> {
+fn session_of(core: &Core, headers: &HeaderMap) -> Result<Arc<Session>, Box<Answer>> {
     let Some(id) = headers.get(SESSION) else {
         let words = "`Mcp-Session-Id` is missing; `initialize` gives it";
         let fault = Fault::new(message::INVALID_REQUEST, words);
-        return Err(refused(StatusCode::BAD_REQUEST, &fault));
+        return Err(Box::new(refused(StatusCode::BAD_REQUEST, &fault)));
     };
-    core.sessions.get(id).ok_or_else(unknown_session)
+    let session = core.sessions.get(id);
+    session.ok_or_else(|| Box::new(unknown_session()))
 }
 
 fn unknown_session() -> Answer {

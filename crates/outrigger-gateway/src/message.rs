@@ -19,6 +19,8 @@ pub(crate) const INVALID_PARAMS: i64 = -32602;
 /// An implementation's own: there is no room for another call.
 pub(crate) const BUSY: i64 = -32000;
 pub(crate) const HEADER_MISMATCH: i64 = -32020;
+/// JSON-RPC's "internal error".
+pub(crate) const FAILED: i64 = -32603;
 pub(crate) const MISSING_CAPABILITY: i64 = -32021;
 pub(crate) const UNSUPPORTED_VERSION: i64 = -32022;
 

@@ -29,9 +29,12 @@ pub(crate) struct Named<'a> {
 pub(crate) fn all(tools: &[Named<'_>], own: bool) -> Vec<String> {
     let wanted: Vec<&str> = tools
         .iter()
-        .map(|tool| match own && is_plain(tool.own) {
-            true => tool.own,
-            false => tool.host.strip_prefix("mcp__").unwrap_or(tool.host),
+        .map(|tool| {
+            if own && is_plain(tool.own) {
+                tool.own
+            } else {
+                tool.host.strip_prefix("mcp__").unwrap_or(tool.host)
+            }
         })
         .collect();
     let mut seen: HashMap<String, usize> = HashMap::new();
@@ -103,7 +106,13 @@ mod tests {
                 false
             )
             .join("\n"),
-            @""
+            @r"
+        time__now
+        lab__get_sum_b1e2d0d7
+        lab__get_sum_4116e6fb
+        a__tttttttttttttttttttttttttttttttttt_58120503
+        a__tttttttttttttttttttttttttttttttttt_d2a50312
+        "
         );
         assert_eq!(
             named(&[("lab", "get-sum"), ("lab", "a.b")], true),

@@ -30,6 +30,7 @@ pub(crate) async fn serve(
 ) {
     let (outlet, parts) = Outlet::new();
     let session = Session::new(core);
+    session.stands(&outlet);
     let written = core.tasks.spawn(write(writer, parts));
     tokio::select! {
         () = read(core, &session, reader, &outlet) => {}
@@ -41,6 +42,7 @@ pub(crate) async fn serve(
         session.cancel();
         tokio::time::timeout(GRACE, session.idle()).await.ok();
     }
+    session.cancel();
     drop((outlet, session));
     tokio::time::timeout(GRACE, written).await.ok();
 }

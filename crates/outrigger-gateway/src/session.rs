@@ -5,8 +5,10 @@
 //! ignored. Leaves out: how messages travel (`pipe`, `http`).
 
 mod call;
+mod fetch;
 mod handshake;
 mod listen;
+mod offers;
 
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -26,6 +28,9 @@ use crate::gateway::Core;
 use crate::message::{self, Fault};
 use crate::outlet::Outlet;
 
+/// What a client answered, or why it did not.
+type Answer = Result<Box<RawValue>, String>;
+
 /// A client.
 pub(crate) struct Session {
     core: Arc<Core>,
@@ -39,8 +44,12 @@ pub(crate) struct Session {
     /// Requests that can be cancelled, by id as JSON.
     running: Mutex<HashMap<String, CancellationToken>>,
     /// Questions to the client, by id as JSON.
-    asked: Mutex<HashMap<String, oneshot::Sender<Result<Box<RawValue>, String>>>>,
+    asked: Mutex<HashMap<String, oneshot::Sender<Answer>>>,
     questions: AtomicU64,
+    /// Where the client hears of what belongs to no request.
+    standing: Mutex<Option<Outlet>>,
+    /// Resources that the client follows.
+    followed: Mutex<HashMap<String, CancellationToken>>,
     tasks: TaskTracker,
     /// It has ended.
     over: CancellationToken,
@@ -60,6 +69,7 @@ pub(crate) struct Asked<'a> {
 /// A request that is answered by a task of its own.
 struct Task {
     id: Box<RawValue>,
+    method: String,
     params: Option<Box<RawValue>>,
     client: Arc<Client>,
     outlet: Outlet,
@@ -86,6 +96,8 @@ impl Session {
             running: Mutex::default(),
             asked: Mutex::default(),
             questions: AtomicU64::new(0),
+            standing: Mutex::default(),
+            followed: Mutex::default(),
             tasks: TaskTracker::new(),
             over: CancellationToken::new(),
         }
@@ -99,6 +111,11 @@ impl Session {
     /// The least level of log messages that the client wants to hear.
     pub(crate) fn level(&self) -> Level {
         *lock(&self.level)
+    }
+
+    /// From here on the client hears of what belongs to no request.
+    pub(crate) fn stands(&self, outlet: &Outlet) {
+        *lock(&self.standing) = Some(outlet.clone());
     }
 
     /// The number of the view that the client has listed; `None` where it has not.
@@ -129,7 +146,19 @@ impl Session {
                 let reply = self.listing(asked.id, modern, asked.params);
                 return asked.outlet.end(reply).await;
             }
-            ("tools/list" | "tools/call", _) | ("subscriptions/listen", true) => {
+            (
+                "tools/list"
+                | "tools/call"
+                | "prompts/list"
+                | "prompts/get"
+                | "resources/list"
+                | "resources/templates/list"
+                | "resources/read"
+                | "completion/complete",
+                _,
+            )
+            | ("subscriptions/listen", true)
+            | ("resources/subscribe" | "resources/unsubscribe", false) => {
                 return self.begin(&asked, client).await;
             }
             (method, _) => Err(Fault::no_method(method)),
@@ -164,17 +193,19 @@ impl Session {
         }
         let task = Task {
             id: asked.id.to_owned(),
+            method: asked.method.to_owned(),
             params: asked.params.map(ToOwned::to_owned),
             client,
             outlet: asked.outlet.clone(),
             cancel: asked.cancel.clone(),
         };
-        let (session, method) = (Arc::clone(self), asked.method.to_owned());
+        let session = Arc::clone(self);
         self.tasks.spawn(async move {
-            match method.as_str() {
+            match task.method.as_str() {
                 "tools/list" => Box::pin(session.list_later(task)).await,
                 "tools/call" => Box::pin(session.call(task)).await,
-                _ => Box::pin(session.listen(task)).await,
+                "subscriptions/listen" => Box::pin(session.listen(task)).await,
+                _ => Box::pin(session.offer(task)).await,
             }
             lock(&session.running).remove(&key);
         });
@@ -262,6 +293,7 @@ impl Session {
     /// Gives up all that is under way.
     pub(crate) fn cancel(&self) {
         self.over.cancel();
+        lock(&self.standing).take();
         for cancel in lock(&self.running).values() {
             cancel.cancel();
         }

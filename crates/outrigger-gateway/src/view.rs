@@ -129,10 +129,9 @@ impl Views {
     /// Servers that are starting, and of which nothing is known from before.
     pub(crate) fn waits_for_the_unknown(&self) -> bool {
         let known = self.known();
-        self.host
-            .server_names()
-            .filter(|name| !known.contains_key(*name))
-            .any(|name| self.is(name, ServerState::is_starting))
+        let names = self.host.server_names();
+        let mut unknown = names.iter().filter(|name| !known.contains_key(*name));
+        unknown.any(|name| self.is(name, ServerState::is_starting))
     }
 
     fn is(&self, name: &ServerName, what: impl Fn(&ServerState) -> bool) -> bool {
@@ -173,6 +172,7 @@ impl Views {
         let settled = !self
             .host
             .server_names()
+            .iter()
             .any(|name| self.is(name, ServerState::is_starting));
         self.publish(&known, (revision, toolset), settled);
     }
@@ -189,7 +189,7 @@ impl Views {
                 own: &tool.own,
             })
             .collect();
-        let names = names::all(&named, self.own_names);
+        let written = names::all(&named, self.own_names);
         let mut view = View {
             revision,
             toolset,
@@ -197,7 +197,7 @@ impl Views {
             ..View::default()
         };
         let mut modern = String::from("\"tools\":[");
-        for (index, ((server, tool), name)) in tools.iter().zip(names).enumerate() {
+        for (index, ((server, tool), name)) in tools.iter().zip(written).enumerate() {
             if index > 0 {
                 view.legacy.push(',');
                 modern.push(',');

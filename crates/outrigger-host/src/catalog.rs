@@ -16,6 +16,7 @@ use serde_json::value::RawValue;
 
 pub use definition::Annotations;
 pub use filter::ToolFilter;
+pub(crate) use hygiene::hidden_in;
 pub use instructions::{INSTRUCTION_CHARACTERS, Instructions};
 
 use crate::digest::Digest;
@@ -73,6 +74,8 @@ pub struct Standing {
     pub read_only: bool,
     /// A person wrote that models read what it says about how it is used.
     pub instructions: bool,
+    /// Its calls are about what other servers have: policy looks at those.
+    pub reaches: bool,
 }
 
 /// A tool definition that cannot be used.
@@ -103,6 +106,8 @@ pub struct ServerCatalog {
     pub problems: Vec<String>,
     /// What the server says about how it is used.
     pub instructions: Option<Instructions>,
+    /// It says that it has resources.
+    pub resources: bool,
     /// How many announcements of changes had come when it was asked for.
     pub(crate) as_of: u64,
     /// How many pages were read.

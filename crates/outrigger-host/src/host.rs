@@ -9,7 +9,7 @@ mod server;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::atomic::{AtomicU32, Ordering};
-use std::sync::{Arc, PoisonError, RwLock};
+use std::sync::{Arc, PoisonError, RwLock, Weak};
 use std::time::Duration;
 
 use futures::future::join_all;
@@ -22,11 +22,12 @@ use tokio_util::task::TaskTracker;
 pub use server::{Failure, FailureKind, Ready, ServerState};
 
 use crate::approve::Approver;
-use crate::catalog::{Catalog, CatalogTool, ServerCatalog};
+use crate::catalog::{Catalog, CatalogTool, ServerCatalog, Standing};
 use crate::config::{Config, Decision};
 use crate::hooks::Hooks;
 use crate::host::person::Person;
 use crate::host::server::{Launch, Member, Plan};
+use crate::offers::Shelf;
 use crate::outcome::{CallOutcome, Rejection};
 use crate::pins::{Pins, ServerIdentity};
 use crate::pipeline::Sessions;
@@ -76,6 +77,17 @@ pub struct Host {
     shared: Arc<Shared>,
 }
 
+/// A host, as long as somebody else keeps it.
+#[derive(Clone)]
+pub struct WeakHost(Weak<Shared>);
+
+impl WeakHost {
+    /// The host, if it is still there.
+    pub fn upgrade(&self) -> Option<Host> {
+        self.0.upgrade().map(|shared| Host { shared })
+    }
+}
+
 struct Shared {
     run: Run,
     redactor: Redactor,
@@ -90,6 +102,7 @@ struct Shared {
     servers: BTreeMap<ServerName, Member>,
     /// All servers of the configuration, those that this host leaves out as well.
     names: BTreeSet<ServerName>,
+    shelf: Shelf,
     catalog: Arc<RwLock<Catalog>>,
     pins: Arc<Pins>,
     published: watch::Sender<u64>,
@@ -149,6 +162,7 @@ impl Host {
             origins: RwLock::default(),
             servers,
             names,
+            shelf: Shelf::default(),
             catalog,
             pins,
             published,
@@ -194,11 +208,6 @@ impl Host {
         Some(member.state.clone())
     }
 
-    /// The names of all servers.
-    pub fn server_names(&self) -> impl Iterator<Item = &ServerName> {
-        self.shared.servers.keys()
-    }
-
     /// The catalog's revision, to be waited on.
     pub fn published(&self) -> watch::Receiver<u64> {
         self.shared.published.subscribe()
@@ -216,7 +225,12 @@ impl Host {
     /// The tools that may be used now, frozen.
     pub fn toolset(&self) -> Arc<Toolset> {
         let catalog = self.catalog();
+        let resources = catalog.servers.values().any(|server| server.resources);
         let allowed = |tool: &&Arc<CatalogTool>| {
+            // Where nobody has resources, tools to read them are of no use.
+            if tool.standing.reaches && !resources {
+                return false;
+            }
             let outlook = self.shared.policy.outlook(&***tool);
             outlook.verdict.decision != Decision::Deny
         };
@@ -291,6 +305,32 @@ impl Host {
 
     pub(crate) fn sessions(&self) -> &Sessions {
         &self.shared.sessions
+    }
+
+    /// Prompts and resources that have been listed.
+    pub(crate) fn shelf(&self) -> &Shelf {
+        &self.shared.shelf
+    }
+
+    /// The servers of this host, by name.
+    pub fn server_names(&self) -> Vec<ServerName> {
+        self.shared.servers.keys().cloned().collect()
+    }
+
+    /// Where a server stands; `None` when there is no such server.
+    pub(crate) fn state_of(&self, server: &ServerName) -> Option<ServerState> {
+        let member = self.shared.servers.get(server)?;
+        Some(member.state.borrow().clone())
+    }
+
+    /// What local configuration says about a server; `None` when there is no such server.
+    pub(crate) fn standing_of(&self, server: &ServerName) -> Option<Standing> {
+        Some(self.shared.servers.get(server)?.standing)
+    }
+
+    /// A host that does not keep its servers: for what belongs to one of them.
+    pub fn downgrade(&self) -> WeakHost {
+        WeakHost(Arc::downgrade(&self.shared))
     }
 
     /// How long questions to a person have been open in all; whoever keeps a clock takes it off.

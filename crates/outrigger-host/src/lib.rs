@@ -16,6 +16,7 @@ pub mod hooks;
 mod host;
 mod kept_file;
 mod name;
+pub mod offers;
 pub mod outcome;
 pub mod pins;
 mod pipeline;
@@ -30,7 +31,9 @@ pub mod toolset;
 pub mod words;
 
 pub use digest::Digest;
-pub use host::{Builtin, Failure, FailureKind, Host, Parts, Ready, ServerState, ServerStatus};
+pub use host::{
+    Builtin, Failure, FailureKind, Host, Parts, Ready, ServerState, ServerStatus, WeakHost,
+};
 pub use kept_file::KeptFileError;
 pub use name::ToolName;
 pub use pipeline::{CallContext, CallReport, Permit, ProposedCall};

@@ -24,6 +24,7 @@ pub(crate) use authorize::Sessions;
 use self::late::LateAnswers;
 use crate::catalog::CatalogTool;
 use crate::host::Host;
+use crate::offers::Target;
 use crate::outcome::{CallOutcome, Rejection};
 use crate::policy::Principal;
 use crate::toolset::Toolset;
@@ -87,7 +88,7 @@ impl Host {
         let outcome = self.stages(toolset, &proposed, context, &mut line).await;
         let mut words = words::for_model(
             &outcome,
-            line.server.as_ref().map(ServerName::as_str),
+            line.speaker().as_ref().map(ServerName::as_str),
             &self.checks(toolset, &proposed.tool),
         );
         let restarted = line
@@ -102,7 +103,7 @@ impl Host {
         let summary = words::for_person(&outcome);
         let summary = self.redactor().redact(&summary).into_owned();
         let took = line.close(&outcome, &words, &summary);
-        let origin = line.server.clone().filter(|_| shows_a_server(&outcome));
+        let origin = line.speaker().filter(|_| shows_a_server(&outcome));
         // Whatever becomes of the hooks, how the call ended is written.
         let shown = hooked::Shown {
             words: &mut words,
@@ -161,7 +162,7 @@ impl Host {
             Err(rejection) => return CallOutcome::Rejected(rejection),
         };
         let outcome = self.dispatch(permit, context, line).await;
-        if let (Some(server), true) = (&line.server, shows_a_server(&outcome)) {
+        if let (Some(server), true) = (line.speaker(), shows_a_server(&outcome)) {
             self.came_from(server.as_str());
         }
         outcome
@@ -219,6 +220,17 @@ impl LedgerLine {
             arguments: prepared.arguments.raw.clone(),
             repairs: prepared.arguments.repairs.clone(),
         });
+    }
+
+    /// Whose words the answer holds: another server's, where that is what the call was about.
+    fn speaker(&self) -> Option<ServerName> {
+        let target = match (&self.tool, &self.arguments) {
+            (Some(tool), Some(arguments)) => Target::of(tool, arguments.get()),
+            _ => None,
+        };
+        target
+            .map(|target| target.server)
+            .or_else(|| self.server.clone())
     }
 
     fn close(&mut self, outcome: &CallOutcome, words: &[Words], summary: &str) -> Duration {

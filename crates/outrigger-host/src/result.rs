@@ -19,7 +19,7 @@ pub struct ToolResult {
 }
 
 /// One content block.
-#[derive(Debug)]
+#[derive(Debug, Clone)]
 pub enum Block {
     /// Text.
     Text(String),
@@ -182,7 +182,7 @@ impl ToolResult {
 }
 
 impl Block {
-    fn read(raw: Box<RawValue>) -> Self {
+    pub(crate) fn read(raw: Box<RawValue>) -> Self {
         Self::known(&raw).unwrap_or(Self::Other(raw))
     }
 

@@ -73,6 +73,11 @@ pub fn plain(result: &ToolResult) -> Vec<Words> {
     cut(words)
 }
 
+/// What a server gave outside of a call, for a model: behind its frame, as a result is.
+pub fn data(result: &ToolResult, server: &str) -> Vec<Words> {
+    framed(result, &named(server))
+}
+
 /// The line before what a server returned. `server`: as [`named`] gives it.
 pub fn frame(server: &str, is_error: bool, hides: bool) -> String {
     let mut remarks = Vec::new();

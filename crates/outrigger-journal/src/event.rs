@@ -2,6 +2,8 @@
 //! exporters all read it. Events are facts: their names and fields are stable; a changed meaning
 //! raises [`VERSION`].
 
+use std::collections::BTreeMap;
+
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
@@ -118,6 +120,61 @@ pub enum Event {
         /// More about that, for a person.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         reason: Option<String>,
+    },
+    /// Somebody wanted the messages of a prompt; how that ended.
+    PromptFetched {
+        /// Configured name of the server.
+        server: String,
+        /// The server's name for the prompt.
+        prompt: String,
+        /// What it was told.
+        arguments: BTreeMap<String, String>,
+        /// `person` or `model`.
+        asked_by: String,
+        /// Who had the last word.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        by: Option<DecidedBy>,
+        /// The rule that decided, as a person would find it.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        rule: Option<String>,
+        /// How it ended.
+        outcome: OutcomeKind,
+        /// What went wrong.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        error: Option<String>,
+        /// Bytes of its content.
+        bytes: u64,
+        /// Milliseconds from sending to the end; 0 when nothing was sent.
+        took_ms: u64,
+    },
+    /// Somebody wanted to read a resource; how that ended.
+    ResourceRead {
+        /// Configured name of the server.
+        server: String,
+        /// Its address.
+        uri: String,
+        /// `person` or `model`.
+        asked_by: String,
+        /// Who had the last word; absent for a model, whose call was decided about.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        by: Option<DecidedBy>,
+        /// The rule that decided, as a person would find it.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        rule: Option<String>,
+        /// How it ended.
+        outcome: OutcomeKind,
+        /// What went wrong.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        error: Option<String>,
+        /// Bytes of its content.
+        bytes: u64,
+        /// Milliseconds from sending to the end; 0 when nothing was sent.
+        took_ms: u64,
+    },
+    /// The person said something, in a run that goes on from answer to answer.
+    PersonSaid {
+        /// What was typed.
+        text: String,
     },
     /// A turn began with a frozen toolset.
     TurnStarted {

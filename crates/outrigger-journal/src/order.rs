@@ -91,6 +91,9 @@ impl Order {
             | Event::ServerWarned { .. }
             | Event::ToolSetAside { .. }
             | Event::QuestionEnded { .. }
+            | Event::PromptFetched { .. }
+            | Event::ResourceRead { .. }
+            | Event::PersonSaid { .. }
             | Event::TurnStarted { .. }
             | Event::ModelRetry { .. }
             | Event::ModelAnswered { .. }

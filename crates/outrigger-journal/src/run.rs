@@ -189,6 +189,14 @@ impl Run {
         recorded
     }
 
+    /// Returns when all that was recorded so far is on disk.
+    pub async fn flush(&self) -> Result<(), JournalError> {
+        match &self.0 {
+            Kind::Recorded(inner) => inner.shared.flush().await,
+            Kind::Watched(_) => Ok(()),
+        }
+    }
+
     /// What keeps secrets out of the record; what it learns is kept out from then on.
     pub fn redactor(&self) -> &Redactor {
         match &self.0 {

@@ -15,10 +15,12 @@ pub enum BuiltIn {
     Echo,
     /// Lists, reads and searches the files of one folder.
     Workspace,
+    /// Lists and reads the resources of a host's other servers. It needs a host around it.
+    Resources,
 }
 
 impl BuiltIn {
-    /// Every built-in server, in the order to list them.
+    /// Every built-in server that stands alone, in the order to list them.
     pub const ALL: [Self; 3] = [Self::Time, Self::Echo, Self::Workspace];
 
     /// The name under which it is configured and started, such as `time`.
@@ -27,6 +29,7 @@ impl BuiltIn {
             Self::Time => "time",
             Self::Echo => "echo",
             Self::Workspace => "workspace",
+            Self::Resources => "resources",
         }
     }
 
@@ -36,6 +39,7 @@ impl BuiltIn {
             Self::Time => "the current time, days between dates, time zone conversion",
             Self::Echo => "returns the text that it is given, for trying things out",
             Self::Workspace => "lists, reads and searches the files of one folder, and no others",
+            Self::Resources => "lists and reads the resources of the other servers",
         }
     }
 }

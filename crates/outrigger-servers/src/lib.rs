@@ -1,4 +1,5 @@
-//! The built-in MCP servers: `time`, `echo` and `workspace`, over any pair of byte streams.
+//! The built-in MCP servers: `time`, `echo` and `workspace`, over any pair of byte streams, and
+//! `resources`, for a host that has other servers.
 //!
 //! Promises: each speaks both protocol eras over one pipe, answers every request it can parse, reads
 //! and never writes, and ends at end of file. What a model did wrong comes back as a tool error that
@@ -11,6 +12,7 @@ mod clock;
 mod echo;
 mod handler;
 mod pipe;
+mod resources;
 mod serve;
 mod time;
 mod tool;
@@ -19,5 +21,6 @@ mod workspace;
 
 pub use built_in::{BuiltIn, UnknownBuiltIn};
 pub use clock::{Clock, FixedClock, SystemClock};
+pub use resources::{Reading, Shelf};
 pub use serve::{ServeError, ServeOptions, serve};
 pub use time::ZoneError;

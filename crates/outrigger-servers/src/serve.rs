@@ -19,6 +19,7 @@ use crate::{
     clock::{Clock, SystemClock},
     handler::Handler,
     pipe::Pipe,
+    resources::Shelf,
     time::ZoneError,
     toolbox::Toolbox,
 };
@@ -32,6 +33,8 @@ pub struct ServeOptions {
     pub clock: Arc<dyn Clock>,
     /// The zone that `time` uses when a call names none, as an IANA name; `None` is the system's.
     pub time_zone: Option<String>,
+    /// What `resources` lists and reads; without one there is nothing.
+    pub shelf: Option<Arc<dyn Shelf>>,
 }
 
 impl ServeOptions {
@@ -41,6 +44,7 @@ impl ServeOptions {
             workspace: workspace.into(),
             clock: Arc::new(SystemClock),
             time_zone: None,
+            shelf: None,
         }
     }
 }

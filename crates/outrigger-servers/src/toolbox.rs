@@ -11,6 +11,7 @@ use crate::{
     arguments::ArgumentsError,
     built_in::BuiltIn,
     echo::Echo,
+    resources::{ResourceTools, Unread},
     serve::ServeOptions,
     time::{TimeError, TimeTools, ZoneError},
     tool::Reply,
@@ -34,6 +35,8 @@ pub(crate) enum CallError {
     Time(#[from] TimeError),
     #[error(transparent)]
     Workspace(#[from] WorkspaceError),
+    #[error(transparent)]
+    Resources(#[from] Unread),
     #[error("the result could not be written as JSON: {0}")]
     Result(#[from] serde_json::Error),
 }
@@ -42,6 +45,7 @@ pub(crate) enum Toolbox {
     Time(TimeTools),
     Echo(Echo),
     Workspace(WorkspaceTools),
+    Resources(ResourceTools),
 }
 
 impl Toolbox {
@@ -52,6 +56,7 @@ impl Toolbox {
             }
             BuiltIn::Echo => Self::Echo(Echo::new()),
             BuiltIn::Workspace => Self::Workspace(WorkspaceTools::new(options.workspace)),
+            BuiltIn::Resources => Self::Resources(ResourceTools::new(options.shelf)),
         })
     }
 
@@ -60,6 +65,7 @@ impl Toolbox {
             Self::Time(time) => time.tools(),
             Self::Echo(echo) => echo.tools(),
             Self::Workspace(workspace) => workspace.tools(),
+            Self::Resources(resources) => resources.tools(),
         }
     }
 
@@ -68,6 +74,7 @@ impl Toolbox {
             Self::Time(time) => time.call(call),
             Self::Echo(echo) => echo.call(call),
             Self::Workspace(workspace) => workspace.call(call).await,
+            Self::Resources(resources) => resources.call(call).await,
         }
     }
 }

@@ -11,23 +11,31 @@ use outrigger_servers::{BuiltIn, ServeOptions, serve};
 use tokio::io::DuplexStream;
 
 use crate::error::CommandError;
+use crate::shelf::HostShelf;
 use crate::surroundings;
 
 /// Those that configuration leaves on.
-pub(crate) fn servers(config: &Config, workspace: &Path) -> Result<Vec<Builtin>, CommandError> {
+pub(crate) fn servers(
+    config: &Config,
+    workspace: &Path,
+    shelf: &HostShelf,
+) -> Result<Vec<Builtin>, CommandError> {
     config
         .builtin_servers()
         .into_iter()
-        .map(|name| server(name, workspace))
+        .map(|name| server(name, workspace, shelf))
         .collect()
 }
 
-fn server(name: &str, workspace: &Path) -> Result<Builtin, CommandError> {
-    let kind: BuiltIn = parse(name)?;
-    let pipe = Pipe {
-        kind,
-        options: options(workspace),
+fn server(name: &str, workspace: &Path, shelf: &HostShelf) -> Result<Builtin, CommandError> {
+    let kind = if name == BuiltIn::Resources.name() {
+        BuiltIn::Resources
+    } else {
+        parse(name)?
     };
+    let mut options = options(workspace);
+    options.shelf = Some(Arc::new(shelf.clone()));
+    let pipe = Pipe { kind, options };
     let name = ServerName::new(name).map_err(|error| CommandError::failed(error.to_string()))?;
     Ok(Builtin {
         name,

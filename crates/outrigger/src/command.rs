@@ -2,6 +2,7 @@
 
 pub(crate) mod ask;
 pub(crate) mod call;
+pub(crate) mod chat;
 pub(crate) mod completions;
 pub(crate) mod config;
 pub(crate) mod doctor;
@@ -13,6 +14,8 @@ pub(crate) mod man;
 pub(crate) mod model;
 pub(crate) mod pin;
 pub(crate) mod policy;
+pub(crate) mod prompt;
+pub(crate) mod resource;
 pub(crate) mod runs;
 pub(crate) mod secrets;
 pub(crate) mod serve;

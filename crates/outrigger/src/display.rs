@@ -149,6 +149,7 @@ impl Observer for Display {
         self.on_server(&recorded.event);
         if self.show != Show::Servers {
             self.on_turn(&recorded.event);
+            self.on_offer(&recorded.event);
             self.on_call(&recorded.event);
         }
     }
@@ -239,6 +240,34 @@ impl Display {
             } => {
                 self.end_text(*calls == 0);
                 self.turn(*turn, usage, *took_ms);
+            }
+            _ => {}
+        }
+    }
+
+    /// What the person asked for by hand. A model's reading is a call.
+    fn on_offer(&self, event: &Event) {
+        match event {
+            Event::PromptFetched {
+                server,
+                prompt,
+                bytes,
+                error: None,
+                ..
+            } => {
+                let prompt = visible::beginning(prompt, SHOWN);
+                self.server(server, &format!("prompt `{prompt}`, {bytes} bytes"));
+            }
+            Event::ResourceRead {
+                server,
+                uri,
+                asked_by,
+                bytes,
+                error: None,
+                ..
+            } if asked_by == "person" => {
+                let uri = visible::beginning(uri, SHOWN);
+                self.server(server, &format!("attached `{uri}`, {bytes} bytes"));
             }
             _ => {}
         }

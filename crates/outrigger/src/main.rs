@@ -1,5 +1,6 @@
 //! The command line: parse, then one `match` that names everything the program can do.
 
+mod address;
 mod answer;
 mod approver;
 mod browser;
@@ -20,6 +21,7 @@ mod sampler;
 mod screen;
 mod secrets;
 mod session;
+mod shelf;
 mod surroundings;
 mod traces;
 mod trust;
@@ -65,6 +67,11 @@ fn run(cli: Cli, screen: Screen) -> Result<ExitCode, CommandError> {
         Command::Completions(args) => command::completions::run(&args, screen),
         Command::Man(args) => command::man::run(&args, screen),
         Command::Ask(args) => runtime()?.block_on(command::ask::run(common, args, screen)),
+        Command::Chat(args) => runtime()?.block_on(command::chat::run(common, args, screen)),
+        Command::Prompt(args) => runtime()?.block_on(command::prompt::run(common, &args, screen)),
+        Command::Resource(args) => {
+            runtime()?.block_on(command::resource::run(common, &args, screen))
+        }
         Command::Tools(args) => runtime()?.block_on(command::tools::run(common, &args, screen)),
         Command::Call(args) => runtime()?.block_on(command::call::run(common, args, screen)),
         Command::Secrets(args) => runtime()?.block_on(command::secrets::run(common, &args, screen)),

@@ -101,14 +101,24 @@ impl Screen {
     }
 
     /// Data, as it is.
-    #[expect(clippy::unused_self, reason = "who has no screen cannot print")]
     pub(crate) fn data(self, text: &str) -> io::Result<()> {
+        self.bytes(text.as_bytes())
+    }
+
+    /// Data that is no text, as it is.
+    #[expect(clippy::unused_self, reason = "who has no screen cannot print")]
+    pub(crate) fn bytes(self, bytes: &[u8]) -> io::Result<()> {
         let mut out = io::stdout().lock();
-        match out.write_all(text.as_bytes()).and_then(|()| out.flush()) {
+        match out.write_all(bytes).and_then(|()| out.flush()) {
             // Whoever reads has read enough, as `head` does.
             Err(error) if error.kind() == io::ErrorKind::BrokenPipe => Ok(()),
             other => other,
         }
+    }
+
+    /// Whether talk is coloured.
+    pub(crate) fn colors_talk(self) -> bool {
+        self.err.color
     }
 
     /// Data from elsewhere: as it is into a pipe or file, made visible on a terminal.

@@ -29,6 +29,7 @@ use crate::eras::EraFolder;
 use crate::error::{CommandError, Exit};
 use crate::keyboard::Keyboard;
 use crate::screen::{Label, Screen};
+use crate::shelf::HostShelf;
 use crate::wire::{self, WireTrace};
 use crate::{approver, hooks, questions, surroundings, traces, visible};
 
@@ -113,6 +114,8 @@ pub(crate) struct Opening<'a> {
 pub(crate) enum Asked {
     /// The person at the terminal, if one is there, and what they have said earlier.
     Person,
+    /// The same, at a keyboard that is used for more than answers.
+    PersonAt(Keyboard),
     /// The clients of the gateway, each about its own calls, after what the person has said earlier.
     Clients(Clients),
     /// Nobody: the command only looks.
@@ -127,9 +130,12 @@ struct Person {
 
 impl Person {
     fn of(asked: &Asked, common: &Common, screen: Screen) -> Result<Self, CommandError> {
-        let keyboard = Keyboard::default();
+        let keyboard = match asked {
+            Asked::PersonAt(keyboard) => keyboard.clone(),
+            Asked::Person | Asked::Clients(_) | Asked::Nobody => Keyboard::default(),
+        };
         Ok(match asked {
-            Asked::Person => Self {
+            Asked::Person | Asked::PersonAt(_) => Self {
                 questions: Questions {
                     person: questions::respondent(screen, &keyboard),
                     ..Questions::default()
@@ -186,7 +192,8 @@ impl Session {
             return Err(refused(refusal, run, journal).await);
         }
         let workspace = surroundings::workspace(common)?;
-        let builtins = builtin::servers(&config, &workspace)?;
+        let shelf = HostShelf::default();
+        let builtins = builtin::servers(&config, &workspace, &shelf)?;
         // Without a home there are no tokens, and most servers need none.
         let oauth = oauth(common, run.redactor()).ok();
         let connector = connector(oauth.as_ref(), trace);
@@ -206,6 +213,7 @@ impl Session {
             hooks: Arc::clone(&hooks),
         };
         let host = Host::start(&config, parts);
+        shelf.is_of(host.downgrade());
         Ok(Self {
             host,
             run,
@@ -437,7 +445,7 @@ pub(crate) async fn interruptible<T>(
     }
 }
 
-/// Waits for an interrupt, or to be asked to end.
+/// Returns at an interrupt.
 #[cfg(unix)]
 pub(crate) async fn interrupted() {
     use tokio::signal::unix::{SignalKind, signal};
@@ -450,6 +458,7 @@ pub(crate) async fn interrupted() {
     }
 }
 
+/// Returns at an interrupt.
 #[cfg(not(unix))]
 pub(crate) async fn interrupted() {
     tokio::signal::ctrl_c().await.ok();

@@ -102,6 +102,11 @@ pub(crate) fn pins(common: &Common) -> Result<PinFiles, CommandError> {
     })
 }
 
+/// What was typed in chats; without a home it is not kept.
+pub(crate) fn chat_history(common: &Common) -> Option<PathBuf> {
+    state(common).ok().map(|dir| dir.join("chat_history"))
+}
+
 /// The folder of what was said about projects.
 pub(crate) fn trust(common: &Common) -> Result<PathBuf, CommandError> {
     state(common).map(|dir| dir.join("trust"))

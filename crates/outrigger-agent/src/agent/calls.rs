@@ -23,7 +23,7 @@ impl Agent {
         let (within, beyond) = calls.split_at(room.min(calls.len()));
         // Cancels what is under way when the time is over; the servers are told.
         let stop = cancel.child_token();
-        let work = self.in_order(toolset, within, progress.turns, &stop);
+        let work = self.in_order(toolset, within, progress.number(), &stop);
         tokio::pin!(work);
         let mut out_of_time = false;
         let reports = tokio::select! {

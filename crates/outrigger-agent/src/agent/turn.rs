@@ -28,7 +28,7 @@ impl Agent {
         let toolset = self.host.toolset();
         progress.turns += 1;
         self.run.record(Event::TurnStarted {
-            turn: progress.turns,
+            turn: progress.number(),
             revision: toolset.revision(),
             tools: toolset.tools().len() as u64,
             tokens: toolset.tokens(),
@@ -39,14 +39,14 @@ impl Agent {
             biased;
             () = cancel.cancelled() => return TurnEnd::Stop(Ending::Interrupted),
             () = progress.time_over() => return TurnEnd::Stop(Ending::Limited(progress.out_of_time())),
-            finished = self.stream(request, progress.turns, listener) => finished,
+            finished = self.stream(request, progress.number(), listener) => finished,
         };
         let (turn, stop, usage) = match finished {
             Ok(finished) => finished,
             Err(error) => return TurnEnd::Stop(Ending::Failed(error)),
         };
         self.run.record(Event::ModelAnswered {
-            turn: progress.turns,
+            turn: progress.number(),
             text: turn.text.clone(),
             calls: turn.calls.len() as u64,
             usage: tokens(usage),

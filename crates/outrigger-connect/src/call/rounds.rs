@@ -208,7 +208,7 @@ impl Call<'_> {
     fn asker(&self, desk: &Desk) -> Asker {
         Asker {
             server: desk.server().clone(),
-            tool: Some(self.tool.to_owned()),
+            tool: Some(self.wanted.subject.1.to_owned()),
             name: None,
             caller: self.scope.caller,
             cancel: self.scope.over.child_token(),

@@ -10,6 +10,7 @@ use serde::Deserialize;
 use serde_json::value::RawValue;
 
 use super::message::{self, Message};
+use super::news::count;
 use super::{Failure, Rpc, RpcError, lock};
 use crate::connection::Progress;
 use crate::frame::{Unusable, find_ids};
@@ -137,8 +138,12 @@ impl Rpc {
     fn notification(&self, method: &str, params: Option<&RawValue>, of: Option<u64>) {
         let admitted = self.log.admits();
         match method {
-            "notifications/tools/list_changed" => self.count_change(),
+            "notifications/tools/list_changed" => count(&self.news.tools),
+            "notifications/prompts/list_changed" => count(&self.news.prompts),
+            "notifications/resources/list_changed" => count(&self.news.resources),
+            "notifications/resources/updated" => self.news.updated(params),
             "notifications/subscriptions/acknowledged" => {
+                self.news.confirmed(params);
                 self.subscribed.store(true, Ordering::Release);
             }
             "notifications/cancelled" => self.questions.withdraw(params),

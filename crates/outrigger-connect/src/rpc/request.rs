@@ -47,9 +47,9 @@ impl<'a> Request<'a> {
         self
     }
 
-    /// The tool, which becomes `params.name`.
-    pub(crate) fn name(mut self, name: &'a str) -> Self {
-        self.subject = Some(("name", name));
+    /// What it is about: the tool or prompt as `params.name`, the resource as `params.uri`.
+    pub(crate) fn subject(mut self, member: &'static str, value: &'a str) -> Self {
+        self.subject = Some((member, value));
         self
     }
 
@@ -157,7 +157,7 @@ mod tests {
     fn arguments_keep_their_digits_and_lose_their_line_breaks() {
         let arguments = "{\n  \"n\": 123456789012345678901234567890\r\n}";
         let request = Request::new("tools/call")
-            .name("a \"b\"")
+            .subject("name", "a \"b\"")
             .member("arguments", arguments)
             .progress(None);
         assert_eq!(

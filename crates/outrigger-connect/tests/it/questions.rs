@@ -181,6 +181,7 @@ async fn each_kind_of_question_has_its_handler() {
         sampling: Some(Arc::new(Echo)),
         roots: Some(Arc::new(Folders)),
         refused: None,
+        logged: None,
     };
     let url = json!({ "mode": "url", "message": "Sign in", "url": "https://a.example", "elicitationId": "7" });
     for (method, params, answer) in [

@@ -148,7 +148,7 @@ async fn take(core: &Arc<Core>, (head, accepts): (Head, Accepts), message: &Mess
                 (false, true) => Session::new(core),
                 (false, false) => match session_of(core, &head.headers) {
                     Ok(session) => session,
-                    Err(answer) => return answer,
+                    Err(answer) => return *answer,
                 },
             };
             let taken = Taken {
@@ -166,7 +166,7 @@ async fn take(core: &Arc<Core>, (head, accepts): (Head, Accepts), message: &Mess
             _ => empty(StatusCode::ACCEPTED),
         },
         (method, _) => match session_of(core, &head.headers) {
-            Err(answer) => answer,
+            Err(answer) => *answer,
             Ok(session) => {
                 match method {
                     Some(method) => session.notification(method, message.params),
@@ -240,19 +240,19 @@ async fn respond(core: &Arc<Core>, taken: Taken<'_>, begins: bool) -> Answer {
                 guard.disarm();
             }
             let status = match reply.code {
-                Some(code) if taken.modern => status(code),
+                Some(error) if taken.modern => status(error),
                 Some(message::BUSY) => StatusCode::SERVICE_UNAVAILABLE,
                 _ => StatusCode::OK,
             };
             let ok = reply.code.is_none();
             let mut answer = document(status, reply);
             if begins && ok {
-                match core.sessions.add(taken.session, core.limits.sessions) {
-                    Some(id) => drop(answer.headers_mut().insert(SESSION, id)),
-                    None => {
-                        let fault = busy("there are too many sessions");
-                        answer = document(StatusCode::SERVICE_UNAVAILABLE, fault.reply(Some(id)));
-                    }
+                let added = core.sessions.add(taken.session, core.limits.sessions);
+                if let Some(session) = added {
+                    answer.headers_mut().insert(SESSION, session);
+                } else {
+                    let fault = busy("there are too many sessions");
+                    answer = document(StatusCode::SERVICE_UNAVAILABLE, fault.reply(Some(id)));
                 }
             }
             answer

@@ -9,6 +9,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use outrigger_connect::{Progress, wire};
+use outrigger_host::offers::OfferError;
 use outrigger_host::outcome::{CallOutcome, Rejection};
 use outrigger_host::pins::HeldTool;
 use outrigger_host::policy::Principal;
@@ -28,6 +29,9 @@ use crate::message::{self, Fault};
 use crate::outlet::Reply;
 use crate::view::Entry;
 
+/// A client's answers, by the names of the questions.
+pub(super) type Answers = HashMap<String, Box<RawValue>>;
+
 /// Questions within this time are put to the client together.
 const TOGETHER: Duration = Duration::from_millis(5);
 
@@ -37,25 +41,31 @@ struct Params<'a> {
     #[serde(borrow, default)]
     arguments: Option<&'a RawValue>,
     #[serde(rename = "inputResponses", default)]
-    answers: Option<HashMap<String, Box<RawValue>>>,
+    answers: Option<Answers>,
     #[serde(rename = "requestState", default)]
     state: Option<String>,
 }
 
 /// A call that is being made.
 pub(crate) struct Made {
-    /// As its client calls it.
-    tool: String,
+    /// What its client wants: the method, and a name or an address.
+    subject: (String, String),
     /// Where its name leads.
     entry: Option<Entry>,
     flight: Arc<Flight>,
-    report: oneshot::Receiver<CallReport>,
+    ended: oneshot::Receiver<Ended>,
     cancel: CancellationToken,
     /// Questions for a client of the modern era; `None` for one of the legacy era.
     asked: Option<mpsc::Receiver<Ask>>,
     /// Those that were put to it, by our name for each.
     open: Vec<(String, Ask)>,
     questions: u32,
+}
+
+/// What came of it.
+pub(crate) enum Ended {
+    Call(Box<CallReport>),
+    Fetch(Result<Box<RawValue>, OfferError>),
 }
 
 impl Session {
@@ -76,19 +86,29 @@ impl Session {
         let progress = Meta::of(task.params.as_deref()).and_then(|meta| meta.progress);
         let mut made = match &params.state {
             Some(state) if task.client.modern => {
-                let fits = |made: &Made| made.tool == params.name;
-                let mut made = self.core.parked.take(state, fits).ok_or_else(|| {
-                    Fault::params(
-                        "`requestState` is none that was given for this call, or was used before",
-                    )
-                })?;
-                made.flight.goes_on(task.outlet.clone(), progress);
-                made.take(params.answers.unwrap_or_default());
-                made
+                let subject = (task.method.as_str(), params.name.as_str());
+                self.resume(task, subject, (state, params.answers.unwrap_or_default()))?
             }
             _ => self.make(task, params, progress).await?,
         };
         self.drive(task, &mut made).await
+    }
+
+    /// Takes up what was left for its client's answers.
+    pub(super) fn resume(
+        &self,
+        task: &Task,
+        (method, name): (&str, &str),
+        (state, answers): (&str, Answers),
+    ) -> Result<Made, Fault> {
+        let fits = |made: &Made| made.subject.0 == method && made.subject.1 == name;
+        let mut made = self.core.parked.take(state, fits).ok_or_else(|| {
+            Fault::params("`requestState` is none that was given for this, or was used before")
+        })?;
+        let progress = Meta::of(task.params.as_deref()).and_then(|meta| meta.progress);
+        made.flight.goes_on(task.outlet.clone(), progress);
+        made.take(answers);
+        Ok(made)
     }
 
     /// Begins a call.
@@ -104,14 +124,7 @@ impl Session {
         let slot = slot.map_err(|_| busy(&format!("{most} calls are under way")))?;
         let entry = self.lead(task, &params.name).await;
         let host_name = entry.as_ref().map_or(&params.name, |entry| &entry.host);
-        let (client, outlet) = (Arc::clone(&task.client), task.outlet.clone());
-        let (flight, asked) = if client.modern {
-            let (flight, asked) = Flight::of_rounds(client, outlet, progress);
-            (flight, Some(asked))
-        } else {
-            (Flight::of_session(self, client, outlet, progress), None)
-        };
-        let flight = Arc::new(flight);
+        let (flight, asked) = self.flight(task, progress);
         let known = core.clients.enter(Arc::clone(&flight));
         let cancel = core.abort.child_token();
         let heard = Arc::clone(&flight);
@@ -121,7 +134,7 @@ impl Session {
             caller: Some(known.number),
             principal: Principal::Client,
             on_progress: Some(Arc::new(move |progress: Progress| {
-                heard.progressed(&progress)
+                heard.progressed(&progress);
             })),
         };
         let proposed = ProposedCall {
@@ -129,25 +142,40 @@ impl Session {
             arguments: params.arguments.map_or("", RawValue::get).to_owned(),
             turn: None,
         };
-        let (done, report) = oneshot::channel();
+        let (done, ended) = oneshot::channel();
         let (host, toolset) = (core.host.clone(), core.views.toolset());
         // The call goes on without its client, so that how it ended is written.
         core.tasks.spawn(async move {
             let call = Box::pin(host.call(&toolset, proposed, context));
             let report = known.make(call).await;
             drop((known, slot));
-            let _ = done.send(report);
+            let _ = done.send(Ended::Call(Box::new(report)));
         });
-        Ok(Made {
-            tool: params.name,
-            entry,
-            flight,
-            report,
+        let made = Made::new(
+            (task.method.clone(), params.name),
+            (flight, asked),
+            ended,
             cancel,
-            asked,
-            open: Vec::new(),
-            questions: 0,
-        })
+        );
+        Ok(Made { entry, ..made })
+    }
+
+    /// How the client of a request is reached while it is under way.
+    pub(super) fn flight(
+        self: &Arc<Self>,
+        task: &Task,
+        progress: Option<&RawValue>,
+    ) -> (Arc<Flight>, Option<mpsc::Receiver<Ask>>) {
+        let (client, outlet) = (Arc::clone(&task.client), task.outlet.clone());
+        if client.modern {
+            let (flight, asked) = Flight::of_rounds(client, outlet, progress);
+            (Arc::new(flight), Some(asked))
+        } else {
+            (
+                Arc::new(Flight::of_session(self, client, outlet, progress)),
+                None,
+            )
+        }
     }
 
     /// Where the name of a tool leads, once its server has started.
@@ -173,15 +201,19 @@ impl Session {
     }
 
     /// From here to an answer: the call's end, or questions.
-    async fn drive(&self, task: &Task, made: &mut Made) -> Result<Option<Reply>, Fault> {
+    pub(super) async fn drive(&self, task: &Task, made: &mut Made) -> Result<Option<Reply>, Fault> {
         if !made.open.is_empty() {
             return self.park(task, made).map(Some);
         }
         loop {
             tokio::select! {
                 biased;
-                report = &mut made.report => {
-                    let report = report.map_err(|_| Fault::new(-32603, "the gateway is ending"))?;
+                ended = &mut made.ended => {
+                    let report = match ended {
+                        Ok(Ended::Call(report)) => report,
+                        Ok(Ended::Fetch(fetched)) => return super::fetch::fetched(task, fetched),
+                        Err(_) => return Err(Fault::new(message::FAILED, "the gateway is ending")),
+                    };
                     if let Some(fault) = missing(made, task, &report) {
                         return Err(fault);
                     }
@@ -240,10 +272,10 @@ impl Session {
             ));
         }
         let parked = Made {
-            tool: made.tool.clone(),
+            subject: made.subject.clone(),
             entry: made.entry.clone(),
             flight: Arc::clone(&made.flight),
-            report: std::mem::replace(&mut made.report, oneshot::channel().1),
+            ended: std::mem::replace(&mut made.ended, oneshot::channel().1),
             cancel: made.cancel.clone(),
             asked: made.asked.take(),
             open: std::mem::take(&mut made.open),
@@ -261,6 +293,24 @@ impl Session {
 }
 
 impl Made {
+    pub(super) fn new(
+        subject: (String, String),
+        (flight, asked): (Arc<Flight>, Option<mpsc::Receiver<Ask>>),
+        ended: oneshot::Receiver<Ended>,
+        cancel: CancellationToken,
+    ) -> Self {
+        Self {
+            subject,
+            entry: None,
+            flight,
+            ended,
+            cancel,
+            asked,
+            open: Vec::new(),
+            questions: 0,
+        }
+    }
+
     fn ask(&mut self, first: Ask) {
         let mut more = vec![first];
         while let Some(Ok(ask)) = self.asked.as_mut().map(mpsc::Receiver::try_recv) {
@@ -276,7 +326,7 @@ impl Made {
     }
 
     /// Hands answers to who asked. What was not answered stays open.
-    fn take(&mut self, mut answers: HashMap<String, Box<RawValue>>) {
+    fn take(&mut self, mut answers: Answers) {
         for (name, ask) in std::mem::take(&mut self.open) {
             match answers.remove(&name) {
                 Some(answer) => drop(ask.answer.send(answer)),

@@ -14,7 +14,7 @@ use crate::client::{Can, Client, Level};
 use crate::message::{self, Fault};
 use crate::outlet::Reply;
 
-const CAPABILITIES: &str = r#"{"tools":{"listChanged":true},"logging":{}}"#;
+const CAPABILITIES: &str = r#"{"tools":{"listChanged":true},"prompts":{},"resources":{"subscribe":true},"completions":{},"logging":{}}"#;
 
 impl Session {
     pub(super) fn discover(&self) -> String {
@@ -93,6 +93,7 @@ impl Session {
             client,
             outlet,
             cancel,
+            ..
         } = task;
         tokio::select! {
             () = cancel.cancelled() => return,

@@ -21,6 +21,7 @@ use life::Life;
 use super::Builtin;
 use crate::catalog::{Catalog, Standing, ToolFilter};
 use crate::config::{Config, EntryState, Layer, ServerDefaults, ServerSettings};
+use crate::offers::RESOURCE_SERVER;
 use crate::pins::{Pins, ServerIdentity};
 use crate::questions::{Answers, Clerk};
 
@@ -177,6 +178,7 @@ impl Plan {
         };
         let standing = Standing {
             builtin: true,
+            reaches: builtin.name.as_str() == RESOURCE_SERVER,
             ..Standing::default()
         };
         let start = Start::Connect {
@@ -197,6 +199,7 @@ impl Plan {
             builtin: false,
             read_only: settings.read_only && layer.may_loosen(),
             instructions: settings.instructions && layer.may_loosen(),
+            reaches: false,
         };
         if let Some(gap) = settings.gaps.first() {
             let error = format!(
@@ -230,6 +233,8 @@ pub(super) struct Member {
     pub(super) restarted: Arc<AtomicBool>,
     /// As pins know it; `None` for one of ours, and for one that is not started.
     pub(super) identity: Option<ServerIdentity>,
+    /// What local configuration says about it.
+    pub(super) standing: Standing,
 }
 
 /// Begins one server's life.
@@ -237,9 +242,11 @@ pub(super) fn spawn(plan: Plan, launch: &Launch, tasks: &TaskTracker) -> (Server
     let (state, watched) = watch::channel(ServerState::Starting);
     let restarted = Arc::new(AtomicBool::new(false));
     let name = plan.name.clone();
-    let identity = match &plan.start {
-        Start::Connect { identity, .. } => identity.clone(),
-        Start::SetAside(_) | Start::Disabled => None,
+    let (identity, standing) = match &plan.start {
+        Start::Connect {
+            identity, standing, ..
+        } => (identity.clone(), *standing),
+        Start::SetAside(_) | Start::Disabled => (None, Standing::default()),
     };
     match plan.start {
         Start::Disabled => drop(state.send_replace(ServerState::Disabled)),
@@ -271,6 +278,7 @@ pub(super) fn spawn(plan: Plan, launch: &Launch, tasks: &TaskTracker) -> (Server
         state,
         restarted,
         identity,
+        standing,
     };
     (name, member)
 }

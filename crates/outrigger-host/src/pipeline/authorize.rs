@@ -15,8 +15,9 @@ use crate::config::Decision;
 use crate::digest::Digest;
 use crate::host::Host;
 use crate::name::ToolName;
+use crate::offers::Target;
 use crate::outcome::Rejection;
-use crate::policy::{Call, Subject};
+use crate::policy::Call;
 
 /// Leave to make one call. It cannot be made elsewhere, copied, or used twice.
 ///
@@ -55,7 +56,7 @@ impl Permit {
 #[derive(Debug, Default)]
 pub(crate) struct Sessions(Mutex<HashSet<Yes>>);
 
-/// The tool, its definition, and the rule that asked.
+/// The tool, its definition, and the rule that asked, with the server that the call was about.
 type Yes = (ToolName, Digest, String);
 
 impl Host {
@@ -70,8 +71,9 @@ impl Host {
             arguments,
             say,
         } = prepared;
+        let target = Target::of(&tool, arguments.raw.get());
         let verdict = self.policy().decide(&Call {
-            subject: Subject::from(&*tool),
+            subject: self.subject(&tool, target.as_ref()),
             arguments: arguments.raw.get(),
             principal: context.principal,
             origins: &self.origins(),
@@ -102,8 +104,14 @@ impl Host {
         }
         // A hook that asks is not answered by a yes that was given before.
         let anew = by == DecidedBy::Hook;
-        let key = (!anew).then(|| (tool.name.clone(), tool.digest, verdict.rule.clone()));
-        let server = self.identity(&tool.server);
+        let whose = target
+            .as_ref()
+            .map_or(&tool.server, |target| &target.server);
+        let server = self.identity(whose);
+        let key = (!anew).then(|| {
+            let rule = format!("{} ({whose})", verdict.rule);
+            (tool.name.clone(), tool.digest, rule)
+        });
         let question = Question {
             tool: &tool,
             server: server.as_ref(),

@@ -57,6 +57,7 @@ impl Host {
             });
         }
         line.sent = Some(Instant::now());
+        let _permitted = self.permit_read(&tool, arguments.raw.get());
         let (run, call, late) = (line.run.clone(), line.call, Arc::clone(&line.late));
         let options = CallOptions {
             cancel: context.cancel,

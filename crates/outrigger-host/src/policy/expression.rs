@@ -226,7 +226,10 @@ impl Facts {
     pub(crate) fn new(subject: &Subject<'_>, mode: Mode, call: Option<&Call<'_>>) -> Self {
         let mut context = Context::with_env(Arc::clone(&ENV));
         context.add_variable_from_value("tool", subject.name);
-        context.add_variable_from_value("server", subject.server);
+        let server = subject
+            .offered
+            .map_or(subject.server, |offered| offered.server);
+        context.add_variable_from_value("server", server);
         context.add_variable_from_value("mode", mode.as_str());
         context.add_variable_from_value("annotations", convert::annotations(subject.annotations));
         let mut facts = Self {

@@ -18,6 +18,58 @@ pub struct Subject<'a> {
     pub annotations: Annotations,
     /// What local configuration says about the server.
     pub standing: Standing,
+    /// The prompt or resource that is wanted. A model reads resources by a tool, whose names stand
+    /// above then; what a person asks for by hand goes through no tool, and they are empty.
+    pub offered: Option<Offered<'a>>,
+}
+
+/// A prompt or a resource of a server.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Offered<'a> {
+    /// Which.
+    pub kind: OfferKind,
+    /// The configured name of its server.
+    pub server: &'a str,
+    /// The name of the prompt, or the address of the resource.
+    pub name: &'a str,
+    /// Who wants it.
+    pub principal: Principal,
+}
+
+/// What servers have besides tools.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum OfferKind {
+    /// Words for a person to begin with.
+    Prompt,
+    /// Something to read.
+    Resource,
+}
+
+impl<'a> Subject<'a> {
+    /// A prompt or resource that is not reached through a tool.
+    pub fn of_offer(offered: Offered<'a>, standing: Standing) -> Self {
+        Self {
+            name: "",
+            server: offered.server,
+            raw: "",
+            annotations: Annotations::default(),
+            standing,
+            offered: Some(offered),
+        }
+    }
+
+    /// Whether there is a tool in it.
+    pub(crate) fn is_tool(&self) -> bool {
+        !self.name.is_empty()
+    }
+
+    /// Whether a person wants it by hand, and no rule need be asked for that alone.
+    pub(crate) fn is_by_hand(&self) -> bool {
+        !self.is_tool()
+            && self
+                .offered
+                .is_some_and(|offered| offered.principal == Principal::Person)
+    }
 }
 
 impl<'a> From<&'a CatalogTool> for Subject<'a> {
@@ -28,6 +80,7 @@ impl<'a> From<&'a CatalogTool> for Subject<'a> {
             raw: &tool.raw_name,
             annotations: tool.annotations,
             standing: tool.standing,
+            offered: None,
         }
     }
 }
@@ -172,6 +225,7 @@ impl NamedTool {
             raw: &self.raw,
             annotations: self.annotations,
             standing: self.standing,
+            offered: None,
         }
     }
 }
@@ -188,6 +242,6 @@ fn standing(server: &str, config: &Config) -> Standing {
     Standing {
         builtin: config.builtin_servers().contains(&server),
         read_only,
-        instructions: false,
+        ..Standing::default()
     }
 }

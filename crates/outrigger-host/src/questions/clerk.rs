@@ -68,7 +68,7 @@ impl Clerk {
                     answers
                         .sampling
                         .then(|| passes.clone() as Arc<dyn SamplingHandler>),
-                    answers.roots.then(|| passes as Arc<dyn RootsHandler>),
+                    answers.roots.then_some(passes as Arc<dyn RootsHandler>),
                 )
             }
         };
@@ -190,9 +190,10 @@ impl ElicitationHandler for Elicits {
         let opened = self.clerk.open(&asker, "elicitation/create", &words);
         let (desk, person) = (self.clerk.person.clone(), self.person.clone());
         Box::pin(async move {
-            let asking = match person.is_one_person() {
-                true => Some(desk.turn().await),
-                false => None,
+            let asking = if person.is_one_person() {
+                Some(desk.turn().await)
+            } else {
+                None
             };
             let response = person.elicit(&asker, &question).await;
             drop(asking);

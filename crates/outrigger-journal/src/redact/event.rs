@@ -59,6 +59,8 @@ impl Redactor {
             | Event::QuestionEnded { .. } => {
                 self.server_event(event);
             }
+            Event::PromptFetched { .. } | Event::ResourceRead { .. } => self.offer_event(event),
+            Event::PersonSaid { text } => self.text(text),
             Event::CallProposed { .. }
             | Event::CallPrepared { .. }
             | Event::CallDecided { .. }
@@ -108,6 +110,48 @@ impl Redactor {
             } => {
                 self.texts([server, method, question]);
                 self.texts([tool, reason].into_iter().flatten());
+            }
+            _ => {}
+        }
+    }
+
+    fn offer_event(&self, event: &mut Event) {
+        match event {
+            Event::PromptFetched {
+                server,
+                prompt,
+                arguments,
+                asked_by,
+                rule,
+                error,
+                by: _,
+                outcome: _,
+                bytes: _,
+                took_ms: _,
+            } => {
+                self.texts([server, prompt, asked_by]);
+                self.texts([rule, error].into_iter().flatten());
+                *arguments = std::mem::take(arguments)
+                    .into_iter()
+                    .map(|(mut name, mut value)| {
+                        self.texts([&mut name, &mut value]);
+                        (name, value)
+                    })
+                    .collect();
+            }
+            Event::ResourceRead {
+                server,
+                uri,
+                asked_by,
+                rule,
+                error,
+                by: _,
+                outcome: _,
+                bytes: _,
+                took_ms: _,
+            } => {
+                self.texts([server, uri, asked_by]);
+                self.texts([rule, error].into_iter().flatten());
             }
             _ => {}
         }

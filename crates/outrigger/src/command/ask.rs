@@ -93,7 +93,11 @@ fn reopen(journal: Option<Journal>, common: &Common) -> Result<Journal, CommandE
     }
 }
 
-async fn wait_for_servers(session: &Session, screen: Screen, cancel: &CancellationToken) {
+pub(super) async fn wait_for_servers(
+    session: &Session,
+    screen: Screen,
+    cancel: &CancellationToken,
+) {
     let slow = tokio::select! {
         () = cancel.cancelled() => return,
         slow = session.host.settled(session::PATIENCE) => slow,
@@ -105,7 +109,7 @@ async fn wait_for_servers(session: &Session, screen: Screen, cancel: &Cancellati
     }
 }
 
-fn limits(limits: &RunLimits) -> Limits {
+pub(super) fn limits(limits: &RunLimits) -> Limits {
     Limits {
         turns: limits.max_turns.value,
         calls: limits.max_calls.value,
@@ -143,7 +147,11 @@ fn from_stdin() -> Result<String, CommandError> {
 }
 
 /// What the run came to, in words and as an exit code. What is not known weighs most.
-fn verdict(answer: &Answer, run: &RunId, screen: Screen) -> Result<ExitCode, CommandError> {
+pub(super) fn verdict(
+    answer: &Answer,
+    run: &RunId,
+    screen: Screen,
+) -> Result<ExitCode, CommandError> {
     let look = format!("`outrigger runs show {run}` has the particulars");
     match &answer.ending {
         Ending::Interrupted => {

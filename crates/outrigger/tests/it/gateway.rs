@@ -2,6 +2,7 @@
 //! real servers behind and other people's SDKs before it.
 
 mod asks;
+mod offers;
 mod raw;
 mod sdks;
 mod served;

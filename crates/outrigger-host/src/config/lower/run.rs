@@ -79,12 +79,13 @@ pub(crate) fn builtin(report: &mut Report<'_>, node: &Node, builtin: &mut Builti
             "time" => &mut builtin.time,
             "workspace" => &mut builtin.workspace,
             "echo" => &mut builtin.echo,
+            "resources" => &mut builtin.resources,
             _ => {
                 report.unknown(
                     Severity::Error,
                     entry,
                     "builtin",
-                    &["time", "workspace", "echo"],
+                    &["time", "workspace", "echo", "resources"],
                 );
                 continue;
             }

@@ -109,6 +109,8 @@ fn rule(rule: &PolicyRule) -> Value {
         "tool": rule.tools.tool,
         "server": rule.tools.server,
         "raw": rule.tools.raw,
+        "prompt": rule.tools.prompt,
+        "resource": rule.tools.resource,
         "decision": rule.decision.as_str(),
         "when": rule.when.as_ref().map(Condition::source),
         "counts": rule.counts(),

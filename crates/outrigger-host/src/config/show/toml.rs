@@ -105,6 +105,8 @@ impl Page {
                 ("tool", rule.tools.tool.as_deref()),
                 ("server", rule.tools.server.as_deref()),
                 ("raw", rule.tools.raw.as_deref()),
+                ("prompt", rule.tools.prompt.as_deref()),
+                ("resource", rule.tools.resource.as_deref()),
                 ("decision", Some(rule.decision.as_str())),
                 ("when", rule.when.as_ref().map(Condition::source)),
                 ("reason", rule.reason.as_deref()),

@@ -7,7 +7,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, PoisonError};
 use std::time::{Duration, Instant};
 
-use outrigger_connect::{Connection, Era, ListError, LoginMark, ServerSpec, SignedOff};
+use outrigger_connect::{Connection, Era, ListError, LoginMark, Offer, ServerSpec, SignedOff};
 use outrigger_journal::Event;
 use tokio::sync::watch;
 
@@ -256,6 +256,7 @@ impl Life {
         }
         let mut catalog = ServerCatalog::read(&self.spec.name, self.standing, listing);
         catalog.as_of = as_of;
+        catalog.resources = connection.declares(Offer::Resources);
         catalog.instructions = connection.peer().instructions.as_deref().and_then(|text| {
             Instructions::read(
                 &self.launch.redactor.redact(text),

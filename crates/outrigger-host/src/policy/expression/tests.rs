@@ -14,6 +14,7 @@ fn subject() -> Subject<'static> {
             ..Annotations::default()
         },
         standing: Standing::default(),
+        offered: None,
     }
 }
 

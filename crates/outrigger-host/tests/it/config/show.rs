@@ -123,6 +123,7 @@ fn effective_values_with_their_places() {
     # the configured server `time` stands in its place
     workspace = true  # default
     echo = false  # default
+    resources = false  # default
     "#);
     assert!(!shown.contains("literal-") && !shown.contains("tok-12345"));
 }
@@ -196,6 +197,7 @@ fn without_places_it_is_plain() {
     # the configured server `time` stands in its place
     workspace = true
     echo = false
+    resources = false
     "#);
 }
 

@@ -1,6 +1,6 @@
 //! A run told line by line. Events that another line tells as well have none of their own.
 
-use outrigger_journal::{CallLine, DecidedBy, Event, HookSaid};
+use outrigger_journal::{CallLine, DecidedBy, Event, HookSaid, OutcomeKind};
 
 use crate::display::seconds;
 use crate::visible;
@@ -71,8 +71,59 @@ fn of_server(event: &Event) -> Option<String> {
                 because(reason.as_deref())
             )
         }
+        Event::PromptFetched {
+            server,
+            prompt,
+            asked_by,
+            by,
+            rule,
+            outcome,
+            error,
+            bytes,
+            took_ms,
+            ..
+        } => fetched(
+            &format!("server {server}: prompt `{prompt}`"),
+            (asked_by, *by, rule.as_deref()),
+            (*outcome, error.as_deref()),
+            (*bytes, *took_ms),
+        ),
+        Event::ResourceRead {
+            server,
+            uri,
+            asked_by,
+            by,
+            rule,
+            outcome,
+            error,
+            bytes,
+            took_ms,
+        } => fetched(
+            &format!("server {server}: resource `{uri}`"),
+            (asked_by, *by, rule.as_deref()),
+            (*outcome, error.as_deref()),
+            (*bytes, *took_ms),
+        ),
         _ => return None,
     })
+}
+
+/// A prompt or resource that somebody wanted: what, who and why, how it ended, how much it was.
+fn fetched(
+    what: &str,
+    (asked_by, by, rule): (&str, Option<DecidedBy>, Option<&str>),
+    (outcome, error): (OutcomeKind, Option<&str>),
+    (bytes, took_ms): (u64, u64),
+) -> String {
+    let decided = match (by, rule) {
+        (Some(by), Some(rule)) => format!(", decided by {} ({rule})", who(by)),
+        _ => String::new(),
+    };
+    let end = match error {
+        Some(error) => format!("{}: {error}", outcome.as_str()),
+        None => format!("{bytes} bytes in {}", seconds(took_ms)),
+    };
+    format!("{what} for a {asked_by}{decided}: {end}")
 }
 
 fn of_turn(event: &Event) -> Option<String> {
@@ -83,6 +134,7 @@ fn of_turn(event: &Event) -> Option<String> {
             tokens,
             ..
         } => format!("turn {turn}: {tools} tools, ~{tokens} tokens"),
+        Event::PersonSaid { text } => format!("said:\n{}", indented(text)),
         Event::ModelRetry {
             turn,
             attempt,

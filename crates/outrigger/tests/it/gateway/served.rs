@@ -245,17 +245,6 @@ impl Heard {
     pub(crate) fn json(&self) -> Value {
         serde_json::from_str(&self.body).unwrap_or_else(|error| panic!("{error}: {self:?}"))
     }
-
-    /// The messages of a stream.
-    pub(crate) fn events(&self) -> Vec<Value> {
-        let lines = self
-            .body
-            .lines()
-            .filter_map(|line| line.strip_prefix("data: "));
-        lines
-            .map(|data| serde_json::from_str(data).unwrap())
-            .collect()
-    }
 }
 
 impl Served {
