@@ -39,6 +39,11 @@ pub const LIST_TOOL: &str = "list_resources";
 /// Its tool that reads one.
 pub const READ_TOOL: &str = "read_resource";
 
+/// What a model calls the tool that reads one.
+pub(crate) fn read_tool() -> String {
+    format!("mcp__{RESOURCE_SERVER}__{READ_TOOL}")
+}
+
 /// A request by hand.
 #[derive(Debug, Clone, Default)]
 pub struct ByHand {
@@ -219,7 +224,7 @@ impl Host {
         for server in self.offering(Offer::Resources) {
             let count = match self.resources(&server).await {
                 Ok(list) => format!(
-                    "{} resources, {} templates",
+                    "resources {}, templates {}",
                     list.resources.len(),
                     list.templates.len()
                 ),

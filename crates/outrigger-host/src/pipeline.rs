@@ -81,9 +81,10 @@ impl Host {
     ) -> CallReport {
         let mut line = LedgerLine::open(self.run(), self.next_call(), &proposed);
         let outcome = self.stages(toolset, &proposed, context, &mut line).await;
+        let speaker = self.speaker(&line);
         let mut words = words::for_model(
             &outcome,
-            line.speaker().as_ref().map(ServerName::as_str),
+            speaker.as_ref().map(ServerName::as_str),
             &self.checks(toolset, &proposed.tool),
         );
         let restarted = line
@@ -98,7 +99,7 @@ impl Host {
         let summary = words::for_person(&outcome);
         let summary = self.redactor().redact(&summary).into_owned();
         let took = line.close(&outcome, &words, &summary);
-        let origin = line.speaker().filter(|_| shows_a_server(&outcome));
+        let origin = speaker.filter(|_| shows_a_server(&outcome));
         // Whatever becomes of the hooks, how the call ended is written.
         let shown = hooked::Shown {
             words: &mut words,
@@ -114,6 +115,18 @@ impl Host {
             summary,
             took,
         }
+    }
+
+    /// Whose words the answer holds: another server's, where that is what the call was about.
+    fn speaker(&self, line: &LedgerLine) -> Option<ServerName> {
+        let target = match (&line.tool, &line.arguments) {
+            (Some(tool), Some(arguments)) => Target::of(tool, arguments.get()),
+            _ => None,
+        };
+        let target = target.map(|target| target.server);
+        target
+            .filter(|server| self.standing_of(server).is_some())
+            .or_else(|| line.server.clone())
     }
 
     /// Takes secrets out of what the model reads.
@@ -156,7 +169,7 @@ impl Host {
             Err(rejection) => return CallOutcome::Rejected(rejection),
         };
         let outcome = self.dispatch(permit, context, line).await;
-        if let (Some(server), true) = (line.speaker(), shows_a_server(&outcome)) {
+        if let (Some(server), true) = (self.speaker(line), shows_a_server(&outcome)) {
             self.came_from(server.as_str());
         }
         outcome
@@ -214,17 +227,6 @@ impl LedgerLine {
             arguments: prepared.arguments.raw.clone(),
             repairs: prepared.arguments.repairs.clone(),
         });
-    }
-
-    /// Whose words the answer holds: another server's, where that is what the call was about.
-    fn speaker(&self) -> Option<ServerName> {
-        let target = match (&self.tool, &self.arguments) {
-            (Some(tool), Some(arguments)) => Target::of(tool, arguments.get()),
-            _ => None,
-        };
-        target
-            .map(|target| target.server)
-            .or_else(|| self.server.clone())
     }
 
     fn close(&mut self, outcome: &CallOutcome, words: &[Words], summary: &str) -> Duration {

@@ -19,7 +19,9 @@ use globset::{GlobBuilder, GlobMatcher};
 
 pub use decision::{Considered, Explanation, Outlook, Verdict};
 pub use expression::{BadCondition, Condition};
-pub use facts::{Call, DataOrigin, NamedTool, OfferKind, Offered, Origins, Principal, Subject};
+pub use facts::{
+    Call, DataOrigin, NamedTool, OfferKind, Offered, Origins, Principal, Reach, Subject,
+};
 pub use replay::{Replayed, replay};
 pub use rule::Effect;
 

@@ -18,7 +18,7 @@ use tokio_util::sync::CancellationToken;
 
 use super::error::OfferError;
 use super::fetched::{PromptText, ResourceText};
-use super::{ByHand, LIST_TOOL, READ_TOOL, RESOURCE_SERVER};
+use super::{ByHand, LIST_TOOL, READ_TOOL, read_tool};
 use crate::catalog::CatalogTool;
 use crate::config::Decision;
 use crate::hidden;
@@ -29,7 +29,7 @@ use crate::text::shorten;
 /// Bytes of a name or an address within a sentence.
 const NAMED_BYTES: usize = 200;
 
-/// What a call of a tool of [`RESOURCE_SERVER`] is about.
+/// What a call of a tool of the built-in server `resources` is about.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Target {
     /// Whose resources.
@@ -151,7 +151,7 @@ impl Host {
             name: uri,
             principal: Principal::Model,
         };
-        let name = format!("mcp__{RESOURCE_SERVER}__{READ_TOOL}");
+        let name = read_tool();
         let standing = self.standing_of(server).unwrap_or_default();
         let subject = Subject {
             name: &name,

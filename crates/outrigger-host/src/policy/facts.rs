@@ -2,8 +2,11 @@
 
 use std::collections::BTreeSet;
 
+use serde::Deserialize;
+
 use crate::catalog::{Annotations, CatalogTool, Standing};
 use crate::config::{Config, EntryState};
+use crate::offers::{RESOURCE_SERVER, read_tool};
 
 /// A tool, as far as policy looks at it.
 #[derive(Debug, Clone, Copy)]
@@ -223,6 +226,56 @@ impl NamedTool {
             annotations: self.annotations,
             standing: self.standing,
             offered: None,
+        }
+    }
+}
+
+/// The resource that a call by name of the reading tool is about, where nothing is connected.
+#[derive(Debug, Clone)]
+pub struct Reach {
+    server: String,
+    uri: String,
+    standing: Standing,
+}
+
+impl Reach {
+    /// `None` for every other tool, and for a server that is not there.
+    pub fn of(tool: &str, arguments: &str, config: &Config) -> Option<Self> {
+        #[derive(Deserialize)]
+        struct Arguments {
+            server: String,
+            uri: String,
+        }
+        let reads = tool == read_tool() && config.builtin_servers().contains(&RESOURCE_SERVER);
+        let Arguments { server, uri } = serde_json::from_str(arguments).ok().filter(|_| reads)?;
+        let known = config
+            .servers
+            .values()
+            .any(|entry| entry.name.as_str() == server)
+            || config.builtin_servers().contains(&server.as_str());
+        known.then(|| Self {
+            standing: standing(&server, config),
+            server,
+            uri,
+        })
+    }
+
+    /// Whose it is.
+    pub fn server(&self) -> &str {
+        &self.server
+    }
+
+    /// What policy is asked about when that tool is called.
+    pub fn within<'a>(&'a self, subject: Subject<'a>) -> Subject<'a> {
+        Subject {
+            standing: self.standing,
+            offered: Some(Offered {
+                kind: OfferKind::Resource,
+                server: &self.server,
+                name: &self.uri,
+                principal: Principal::Model,
+            }),
+            ..subject
         }
     }
 }

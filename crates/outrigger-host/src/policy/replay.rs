@@ -8,7 +8,7 @@ use std::sync::Arc;
 
 use outrigger_journal::{DecidedBy, Event, OutcomeKind, Recorded};
 
-use super::{Call, NamedTool, Origins, Policy, Principal, Verdict};
+use super::{Call, NamedTool, Origins, Policy, Principal, Reach, Verdict};
 use crate::catalog::CatalogTool;
 use crate::config::{Config, Decision};
 
@@ -128,9 +128,29 @@ impl Reading<'_> {
             }
             Event::CallEnded { call, outcome, .. } if *outcome != OutcomeKind::Rejected => {
                 let known = self.calls.get(call);
-                if let Some(prepared) = known.and_then(|known| known.prepared.as_ref()) {
-                    self.origins.add_server(&prepared.server);
+                if let Some((known, prepared)) =
+                    known.and_then(|known| Some((known, known.prepared.as_ref()?)))
+                {
+                    let reach = Reach::of(&known.tool, &prepared.arguments, self.config);
+                    let server = reach
+                        .as_ref()
+                        .map_or(prepared.server.as_str(), Reach::server);
+                    self.origins.add_server(server);
                 }
+            }
+            Event::ResourceRead {
+                server,
+                outcome: OutcomeKind::Completed,
+                error: None,
+                ..
+            }
+            | Event::PromptFetched {
+                server,
+                outcome: OutcomeKind::Completed,
+                error: None,
+                ..
+            } => {
+                self.origins.add_server(server);
             }
             _ => {}
         }
@@ -151,8 +171,12 @@ impl Reading<'_> {
         let (server, raw) = (prepared.server.as_str(), prepared.raw.as_str());
         let named = NamedTool::new(&known.tool, Some(server), Some(raw), self.config);
         let found = find(&known.tool);
+        let reach = Reach::of(&known.tool, &prepared.arguments, self.config);
+        let subject = found.as_deref().map_or(named.subject(), Into::into);
         let now = self.policy.decide(&Call {
-            subject: found.as_deref().map_or(named.subject(), Into::into),
+            subject: reach
+                .as_ref()
+                .map_or(subject, |reach| reach.within(subject)),
             arguments: &prepared.arguments,
             principal: known.principal,
             origins: &self.origins,

@@ -10,12 +10,14 @@ use std::path::{Path, PathBuf};
 use crate::config::Place;
 
 /// Pages that show configuration.
-const PAGES: [&str; 9] = [
+const PAGES: [&str; 11] = [
+    "chat.md",
     "configuration.md",
     "hooks.md",
     "hygiene.md",
     "models.md",
     "policy.md",
+    "prompts-and-resources.md",
     "questions.md",
     "secrets.md",
     "servers.md",

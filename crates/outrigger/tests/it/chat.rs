@@ -11,8 +11,8 @@ use serde_json::{Value, json};
 
 use crate::model::Model;
 use crate::offers::{secretive, shelf};
-use crate::place::{Place, Ran, until};
-use crate::scripted::lab;
+use crate::place::{Place, Ran, fixture, until};
+use crate::scripted::{Log, lab};
 use crate::terminal::{PROMPT, at_terminal, code};
 
 const READY: &str = "ctrl-d ends";
@@ -165,6 +165,39 @@ fn a_line_after_a_question_that_was_interrupted_is_a_message() {
     assert_eq!(code, 0, "{rest}");
     assert_eq!(log.of("tools/call").len(), 0);
     assert_eq!(messages(&model, 1).last().unwrap(), "user: y");
+}
+
+#[test]
+fn a_question_that_comes_while_somebody_types_gets_the_line() {
+    let place = Place::new();
+    let log = place.root.join("shelf.log");
+    let entry = json!({
+        "command": "python3", "args": [fixture("shelf_server.py"), log, "legacy"], "env": { "ASKS": "1" },
+    });
+    place.servers(&json!({ "shelf": entry }));
+    let (model, mut session) = chat(&place, vec![Turn::text("Hello.")]);
+    session.send_line("/resources").unwrap();
+    session
+        .exp_string("The server `shelf` asks, outside of any call:")
+        .unwrap();
+    session
+        .exp_string("Agree? [y]es, [n]o, [c]ancel: ")
+        .unwrap();
+    session.send_line("y").unwrap();
+    let log = Log::at(log);
+    until("the answer reaches the server", || {
+        let heard = log.heard();
+        heard
+            .iter()
+            .any(|message| message["result"]["action"] == "accept")
+    });
+    session.send_line("Hello").unwrap();
+    session.exp_string("Hello.").unwrap();
+    session.exp_string("> ").unwrap();
+    session.send_control('d').unwrap();
+    let (code, rest) = code(session);
+    assert_eq!(code, 0, "{rest}");
+    assert_eq!(messages(&model, 0), ["user: Hello"]);
 }
 
 #[test]

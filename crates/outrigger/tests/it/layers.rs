@@ -71,6 +71,7 @@ fn the_nearer_file_wins_and_is_named() {
     time = true  # default
     workspace = true  # default
     echo = false  # default
+    resources = false  # default
     "#);
 }
 

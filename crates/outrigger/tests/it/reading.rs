@@ -84,7 +84,7 @@ fn a_model_reads_what_a_rule_lets_it_read() {
         .collect();
     insta::assert_snapshot!(results.join("\n---\n"), @r"
     [data from resources]
-    shelf: 6 resources, 1 templates
+    shelf: resources 6, templates 1
 
     ---
     [data from shelf]
@@ -105,7 +105,7 @@ fn a_model_reads_what_a_rule_lets_it_read() {
     ---
     Not called: it needs approval, and nobody is there to give it. This is not a decision of the user.
     ---
-    [data from nobody: an error]
+    [data from resources: an error]
     there is no server `nobody`
     ");
     let asked = log.of("resources/read");
@@ -172,4 +172,40 @@ fn statements_about_a_server_hold_for_what_is_read_of_it() {
         (0, 0),
         "{ran:#?}"
     );
+}
+
+#[test]
+fn why_tells_of_the_resource_that_a_call_would_read() {
+    let (place, _log) = shelf("legacy");
+    place.user(
+        "[builtin]\nresources = true\n[[policy.rule]]\nresource = 'shelf/note:///*'\ndecision = 'deny'\nreason = 'not these'",
+    );
+    let why = |uri: &str| {
+        let uri = format!("uri={uri}");
+        let ran = place.run(&[
+            "policy",
+            "why",
+            "mcp__resources__read_resource",
+            "server=shelf",
+            &uri,
+        ]);
+        assert_eq!(ran.code, 0, "{ran:#?}");
+        place.tidy(&ran.out)
+    };
+    insta::assert_snapshot!(why("note:///a"), @r#"
+    mcp__resources__read_resource {"server":"shelf","uri":"note:///a"}
+    deny: resource `shelf/note:///*` at /config/outrigger/outrigger.toml:3
+    reason: not these
+
+    * deny  resource `shelf/note:///*` at /config/outrigger/outrigger.toml:3
+            applies
+
+    without a rule: ask (the default of the policy)
+    "#);
+    insta::assert_snapshot!(why("city:///fr/pau"), @r#"
+    mcp__resources__read_resource {"server":"shelf","uri":"city:///fr/pau"}
+    ask: the default of the policy
+
+    without a rule: ask (the default of the policy)
+    "#);
 }
