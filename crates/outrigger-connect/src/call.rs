@@ -174,14 +174,13 @@ impl Call<'_> {
 
     /// Sends the call and waits. `Err`: given up; `Ok`: it ended, one way or the other.
     async fn send(&mut self, reply: &Reply) -> Result<Answer, CallError> {
-        let wanted = self.wanted;
-        let (member, value) = wanted.subject;
-        let mut request = Request::new(wanted.method)
+        let (member, value) = self.wanted.subject;
+        let mut request = Request::new(self.wanted.method)
             .subject(member, value)
-            .mirrored(self.inner.mirrored(wanted))
+            .mirrored(self.inner.mirrored(self.wanted))
             .scope(self.scope.clone())
             .progress(self.options.on_progress.clone());
-        if let Some(arguments) = wanted.arguments {
+        if let Some(arguments) = self.wanted.arguments {
             request = request.member("arguments", arguments);
         }
         for (name, json) in reply.members() {

@@ -71,8 +71,6 @@ pub struct Standing {
     pub read_only: bool,
     /// A person wrote that models read what it says about how it is used.
     pub instructions: bool,
-    /// Its calls are about what other servers have: policy looks at those.
-    pub reaches: bool,
 }
 
 /// A tool definition that cannot be used.

@@ -27,7 +27,7 @@ use crate::config::{Config, Decision};
 use crate::hooks::Hooks;
 use crate::host::person::Person;
 use crate::host::server::{Launch, Member, Plan};
-use crate::offers::Shelf;
+use crate::offers::{self, Shelf};
 use crate::outcome::{CallOutcome, Rejection};
 use crate::pins::{Pins, ServerIdentity};
 use crate::pipeline::Sessions;
@@ -223,7 +223,7 @@ impl Host {
         let resources = catalog.servers.values().any(|server| server.resources);
         let allowed = |tool: &&Arc<CatalogTool>| {
             // Where nobody has resources, tools to read them are of no use.
-            if tool.standing.reaches && !resources {
+            if offers::reaches(tool) && !resources {
                 return false;
             }
             let outlook = self.shared.policy.outlook(&***tool);

@@ -30,6 +30,7 @@ pub use template::Variable;
 pub(crate) use gate::Target;
 pub(crate) use list::Shelf;
 
+use crate::catalog::CatalogTool;
 use crate::host::{Host, Ready, ServerState};
 
 /// The built-in server by which a model reaches the resources of others.
@@ -42,6 +43,11 @@ pub const READ_TOOL: &str = "read_resource";
 /// What a model calls the tool that reads one.
 pub(crate) fn read_tool() -> String {
     format!("mcp__{RESOURCE_SERVER}__{READ_TOOL}")
+}
+
+/// Whether calls of a tool are about what other servers have: policy looks at those.
+pub(crate) fn reaches(tool: &CatalogTool) -> bool {
+    tool.standing.builtin && tool.server.as_str() == RESOURCE_SERVER
 }
 
 /// A request by hand.

@@ -84,25 +84,25 @@ impl ResourceTools {
     }
 
     pub(crate) async fn call(&self, call: Call<'_>) -> Result<Reply, CallError> {
-        let Some(shelf) = &self.shelf else {
+        let Some(others) = &self.shelf else {
             return Err(Unread("there are no other servers here".to_owned()).into());
         };
         if call.tool.name == self.tools[0].name {
             let ListArguments { server } = arguments::parse(call.tool, call.arguments)?;
-            let text = shelf.list(server).await.map_err(Unread)?;
+            let text = others.list(server).await.map_err(Unread)?;
             return Ok(Reply::Content(vec![ContentBlock::text(text)]));
         }
         let ReadArguments { server, uri } = arguments::parse(call.tool, call.arguments)?;
-        let pieces = shelf
+        let pieces = others
             .read(server, uri, call.cancelled)
             .await
             .map_err(Unread)?;
-        Ok(Reply::Content(pieces.into_iter().map(block).collect()))
+        Ok(Reply::Content(pieces.iter().map(block).collect()))
     }
 }
 
 /// A piece as content; what is none of the protocol's is given as text.
-fn block(piece: Value) -> ContentBlock {
+fn block(piece: &Value) -> ContentBlock {
     let text = piece.to_string();
     let block = json!({ "type": "resource", "resource": piece });
     serde_json::from_value(block).unwrap_or_else(|_| ContentBlock::text(text))
@@ -115,9 +115,9 @@ mod tests {
     #[test]
     fn a_piece_stays_what_it_is() {
         let piece = json!({ "uri": "note:///a", "mimeType": "text/plain", "text": "hello" });
-        let block = serde_json::to_value(block(piece.clone())).unwrap();
+        let block = serde_json::to_value(block(&piece)).unwrap();
         assert_eq!(block, json!({ "type": "resource", "resource": piece }));
-        let odd = super::block(json!({ "text": 7 }));
+        let odd = super::block(&json!({ "text": 7 }));
         assert_eq!(serde_json::to_value(odd).unwrap()["text"], "{\"text\":7}");
     }
 }

@@ -108,7 +108,7 @@ impl Connection {
         };
         let limit = COMPLETE_WITHIN.min(self.inner.deadlines.list);
         let answer = self.inner.ask(COMPLETE, request, Instant::now() + limit);
-        read(&*answer.await?).map(Some)
+        read(&answer.await?).map(Some)
     }
 }
 

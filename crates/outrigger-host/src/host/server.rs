@@ -21,7 +21,6 @@ use life::Life;
 use super::Builtin;
 use crate::catalog::{Catalog, Standing, ToolFilter};
 use crate::config::{Config, EntryState, Layer, ServerDefaults, ServerSettings};
-use crate::offers::RESOURCE_SERVER;
 use crate::pins::{Pins, ServerIdentity};
 use crate::questions::{Answers, Clerk};
 
@@ -178,7 +177,6 @@ impl Plan {
         };
         let standing = Standing {
             builtin: true,
-            reaches: builtin.name.as_str() == RESOURCE_SERVER,
             ..Standing::default()
         };
         let start = Start::Connect {
@@ -199,7 +197,6 @@ impl Plan {
             builtin: false,
             read_only: settings.read_only && layer.may_loosen(),
             instructions: settings.instructions && layer.may_loosen(),
-            reaches: false,
         };
         if let Some(gap) = settings.gaps.first() {
             let error = format!(

@@ -2,6 +2,8 @@
 //! unknown ones are left alone. What is used must be sound, and none of it may hide a character; an
 //! entry that cannot be used is set aside with its reason, and its server lives.
 
+use std::fmt::Write as _;
+
 use outrigger_connect::ServerName;
 use serde_json::value::RawValue;
 use serde_json::{Map, Value};
@@ -298,7 +300,8 @@ impl Template {
 fn line(uri: &str, name: &str, facts: &[String], description: &str) -> String {
     let mut text = uri.to_owned();
     if !facts.is_empty() {
-        text.push_str(&format!(" ({})", facts.join(", ")));
+        // Writing to a String does not fail.
+        let _ = write!(text, " ({})", facts.join(", "));
     }
     let about = [name, description];
     let about = about

@@ -18,7 +18,7 @@ use tokio_util::sync::CancellationToken;
 
 use super::error::OfferError;
 use super::fetched::{PromptText, ResourceText};
-use super::{ByHand, LIST_TOOL, READ_TOOL, read_tool};
+use super::{ByHand, LIST_TOOL, READ_TOOL, reaches, read_tool};
 use crate::catalog::CatalogTool;
 use crate::config::Decision;
 use crate::hidden;
@@ -47,7 +47,7 @@ impl Target {
             #[serde(default)]
             uri: Option<String>,
         }
-        if !tool.standing.reaches {
+        if !reaches(tool) {
             return None;
         }
         let Arguments { server, uri } = serde_json::from_str(arguments).ok()?;

@@ -3,6 +3,7 @@
 use std::collections::HashSet;
 use std::sync::Arc;
 
+use outrigger_connect::ServerName;
 use outrigger_journal::{DecidedBy, Event};
 use tokio::sync::Mutex;
 
@@ -108,10 +109,7 @@ impl Host {
             .as_ref()
             .map_or(&tool.server, |target| &target.server);
         let server = self.identity(whose);
-        let key = (!anew).then(|| {
-            let rule = format!("{} ({whose})", verdict.rule);
-            (tool.name.clone(), tool.digest, rule)
-        });
+        let key = (!anew).then(|| yes(&tool, &verdict.rule, whose));
         let question = Question {
             tool: &tool,
             server: server.as_ref(),
@@ -141,6 +139,10 @@ impl Host {
         }
         answer
     }
+}
+
+fn yes(tool: &CatalogTool, rule: &str, whose: &ServerName) -> Yes {
+    (tool.name.clone(), tool.digest, format!("{rule} ({whose})"))
 }
 
 /// What an answer comes to: who is to be named for it, with what words, and whether the call may run.

@@ -292,6 +292,6 @@ fn standing(server: &str, config: &Config) -> Standing {
     Standing {
         builtin: config.builtin_servers().contains(&server),
         read_only,
-        ..Standing::default()
+        instructions: false,
     }
 }

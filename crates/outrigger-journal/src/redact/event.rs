@@ -49,7 +49,8 @@ impl Redactor {
                 calls: _,
                 usage: _,
                 took_ms: _,
-            } => self.text(text),
+            }
+            | Event::PersonSaid { text } => self.text(text),
             Event::HookRan { .. } => self.hook_event(event),
             Event::ServerReady { .. }
             | Event::ServerFailed { .. }
@@ -60,7 +61,6 @@ impl Redactor {
                 self.server_event(event);
             }
             Event::PromptFetched { .. } | Event::ResourceRead { .. } => self.offer_event(event),
-            Event::PersonSaid { text } => self.text(text),
             Event::CallProposed { .. }
             | Event::CallPrepared { .. }
             | Event::CallDecided { .. }

@@ -1,5 +1,6 @@
 //! `outrigger prompt`: the prompts of servers, and the messages of one. Nothing is sent to a model.
 
+use std::fmt::Write as _;
 use std::process::ExitCode;
 
 use outrigger_connect::{Offer, ServerName};
@@ -121,19 +122,21 @@ pub(super) fn aside(
 /// A prompt as it is typed, and what it is.
 pub(super) fn lines(server: &ServerName, prompt: &Prompt, screen: Screen) -> String {
     let name = format!("{server}:{}", prompt.name);
+    // Writing to a String does not fail.
     let mut text = screen.ink(Label::Name, &visible::line(&name)).to_string();
     for argument in &prompt.arguments {
         let name = visible::line(&argument.name);
-        text.push_str(&match argument.required {
-            true => format!(" {name}=…"),
-            false => format!(" [{name}=…]"),
-        });
+        let _ = if argument.required {
+            write!(text, " {name}=…")
+        } else {
+            write!(text, " [{name}=…]")
+        };
     }
     text.push('\n');
     let about = prompt.title.as_deref().unwrap_or(&prompt.description);
     if !about.is_empty() {
         let about = format!("    {}", visible::beginning(about, 200));
-        text.push_str(&format!("{}\n", screen.ink(Label::Dim, &about)));
+        let _ = writeln!(text, "{}", screen.ink(Label::Dim, &about));
     }
     text
 }
@@ -177,7 +180,7 @@ fn show(prompt: &PromptText, as_json: bool, screen: Screen) -> Result<(), Comman
 pub(super) fn in_words(prompt: &PromptText) -> String {
     let mut text = String::new();
     for message in &prompt.messages {
-        text.push_str(&format!("{}:\n", message.role.as_str()));
+        let _ = writeln!(text, "{}:", message.role.as_str());
         for block in &message.content {
             let words = match block {
                 Block::Text(text) | Block::Resource { text, .. } => text.clone(),

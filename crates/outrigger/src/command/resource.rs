@@ -1,6 +1,7 @@
 //! `outrigger resource`: the resources of servers; one of them, byte for byte; its updates as they are
 //! told.
 
+use std::fmt::Write as _;
 use std::process::ExitCode;
 use std::time::Duration;
 
@@ -241,7 +242,8 @@ pub(super) fn in_lines(server: &ServerName, list: &Resources, screen: Screen) ->
         let mut text = format!("{}\n", screen.ink(Label::Name, &visible::line(&name)));
         if !about.trim().is_empty() {
             let about = format!("    {}", visible::beginning(about.trim_start(), 200));
-            text.push_str(&format!("{}\n", screen.ink(Label::Dim, &about)));
+            // Writing to a String does not fail.
+            let _ = writeln!(text, "{}", screen.ink(Label::Dim, &about));
         }
         text
     };

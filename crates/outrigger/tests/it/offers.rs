@@ -317,6 +317,62 @@ fn a_resource_is_followed() {
 }
 
 #[test]
+fn servers_of_two_sdks_are_read_in_both_eras() {
+    let servers = Servers::installed();
+    let of = |script: &str, era: &str| {
+        let mut entry = servers.stdio(script);
+        entry["protocol"] = era.into();
+        entry
+    };
+    for era in ["legacy", "modern"] {
+        let place = Place::new();
+        place.servers(&json!({
+            "stock": of("http_mcp.py", era), "prices": of("http_fastmcp.py", era),
+        }));
+        let run = |words: &[&str]| {
+            let ran = place.run(words);
+            assert_eq!(ran.code, 0, "{era}: {ran:#?}");
+            ran.out
+        };
+        assert_eq!(
+            run(&["prompt", "stock:reorder", "item=bolts", "amount=5"]),
+            "user:\nOrder 5 bolts.\n"
+        );
+        assert_eq!(
+            run(&["prompt", "prices:bargain", "item=nuts", "by=7"]),
+            "user:\nGet nuts for 7 percent less.\n"
+        );
+        assert_eq!(run(&["resource", "stock:stock://all"]), "12 bolts, 30 nuts");
+        assert_eq!(run(&["resource", "prices:prices://item/nuts"]), "nuts: 0.5");
+        let listed = run(&["resource"]);
+        for address in ["stock:stock://item/{item}\n", "prices:prices://all\n"] {
+            assert!(listed.contains(address), "{listed}");
+        }
+        place.assert_nothing_runs();
+    }
+}
+
+#[test]
+fn over_http_they_are_read_as_well() {
+    let servers = Servers::installed();
+    let (mcp, fastmcp) = (servers.http("http_mcp.py"), servers.http("http_fastmcp.py"));
+    for era in ["legacy", "modern"] {
+        let place = Place::new();
+        place.servers(&json!({
+            "stock": { "url": mcp.url, "protocol": era }, "prices": { "url": fastmcp.url, "protocol": era },
+        }));
+        let ran = place.run(&["resource", "stock:stock://item/nuts"]);
+        assert_eq!(
+            (ran.code, ran.out.as_str()),
+            (0, "nuts: 30"),
+            "{era}: {ran:#?}"
+        );
+        let ran = place.run(&["prompt", "prices:bargain", "item=nuts"]);
+        assert_eq!(ran.code, 0, "{era}: {ran:#?}");
+    }
+}
+
+#[test]
 fn the_reference_server_is_read_completed_and_followed() {
     let servers = Servers::installed();
     let place = Place::new();

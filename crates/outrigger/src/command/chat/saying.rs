@@ -149,9 +149,10 @@ impl Chat {
         let missing: Vec<_> = prompt.missing(arguments).into_iter().cloned().collect();
         for argument in missing {
             let about = visible::beginning(&argument.description, 60);
-            let about = match about.is_empty() {
-                true => String::new(),
-                false => format!(" ({about})"),
+            let about = if about.is_empty() {
+                about
+            } else {
+                format!(" ({about})")
             };
             let question = format!("{}{about}: ", visible::line(&argument.name));
             let subject = Subject::Argument {
