@@ -221,6 +221,8 @@ impl Display {
 
     fn on_turn(&self, event: &Event) {
         match event {
+            // What was printed before was another answer.
+            Event::PersonSaid { .. } => self.state(|state| state.printed.clear()),
             Event::ModelRetry {
                 attempt,
                 wait_ms,

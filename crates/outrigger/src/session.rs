@@ -183,14 +183,13 @@ impl Session {
         let builtins = builtin::servers(&config, &workspace, &shelf)?;
         // Without a home there are no tokens, and most servers need none.
         let oauth = oauth(common, run.redactor()).ok();
-        let connector = connector(oauth.as_ref(), trace);
         let questions = Questions {
             person: person.respondent,
             sampler,
             roots: vec![root(&workspace)?],
         };
         let parts = Parts {
-            connector,
+            connector: connector(oauth.as_ref(), trace),
             run: run.clone(),
             builtins,
             approver: person.approver,
@@ -199,10 +198,8 @@ impl Session {
             pins,
             hooks: Arc::clone(&hooks),
         };
-        let host = Host::start(&config, parts);
-        shelf.is_of(host.downgrade());
         Ok(Self {
-            host,
+            host: shelf.of(Host::start(&config, parts)),
             run,
             journal,
             oauth,

@@ -6,7 +6,7 @@
 use std::fmt;
 use std::sync::{Arc, OnceLock};
 
-use outrigger_host::WeakHost;
+use outrigger_host::{Host, WeakHost};
 use outrigger_servers::{Reading, Shelf};
 use serde_json::Value;
 use tokio_util::sync::CancellationToken;
@@ -16,8 +16,10 @@ use tokio_util::sync::CancellationToken;
 pub(crate) struct HostShelf(Arc<OnceLock<WeakHost>>);
 
 impl HostShelf {
-    pub(crate) fn is_of(&self, host: WeakHost) {
-        self.0.set(host).ok();
+    /// It is this host's.
+    pub(crate) fn of(&self, host: Host) -> Host {
+        self.0.set(host.downgrade()).ok();
+        host
     }
 }
 

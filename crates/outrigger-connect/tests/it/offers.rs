@@ -73,10 +73,8 @@ fn modern(confirm: impl Fn(Vec<Value>) -> Vec<Value> + Send + Sync + 'static) ->
             );
             for uri in &confirmed {
                 let params = json!({ "uri": uri });
-                said += &format!(
-                    "{}\n",
-                    json!({ "jsonrpc": "2.0", "method": "notifications/resources/updated", "params": params })
-                );
+                said.push_str(&json!({ "jsonrpc": "2.0", "method": "notifications/resources/updated", "params": params }).to_string());
+                said.push('\n');
             }
             Act::Say(said)
         }

@@ -54,8 +54,7 @@ fn shown(origin: bool) -> String {
 
 #[test]
 fn effective_values_with_their_places() {
-    let shown = shown(true);
-    insta::assert_snapshot!(shown, @r#"
+    insta::assert_snapshot!(shown(true), @r#"
     [servers.files]  # project/.mcp.json:3
     command = "home/bin/files"  # project/.mcp.json:4
     args = ["--token", "••••", "${DIR:-data}", "line\nbreak \"q\""]  # project/.mcp.json:5

@@ -123,16 +123,17 @@ fn message(text: &str, servers: &[String]) -> Result<Typed, CommandError> {
     let mut rest = text;
     let mut begins = true;
     while let Some(c) = rest.chars().next() {
-        if begins && let Some(after) = rest.strip_prefix('@') {
-            if let Some((server, uri, length)) = attachment(after, servers)? {
-                let one = (server, uri);
-                if !attached.contains(&one) {
-                    attached.push(one);
-                }
-                rest = &after[length..];
-                begins = false;
-                continue;
+        if begins
+            && let Some(after) = rest.strip_prefix('@')
+            && let Some((server, uri, length)) = attachment(after, servers)?
+        {
+            let one = (server, uri);
+            if !attached.contains(&one) {
+                attached.push(one);
             }
+            rest = &after[length..];
+            begins = false;
+            continue;
         }
         begins = c.is_whitespace();
         rest = &rest[c.len_utf8()..];
@@ -151,16 +152,15 @@ fn attachment(
         return Ok(None);
     };
     let (server, behind) = (&after[..colon], &after[colon + 1..]);
-    let (uri, length) = match behind.strip_prefix('<') {
-        Some(quoted) => match quoted.find('>') {
+    let (uri, length) = if let Some(quoted) = behind.strip_prefix('<') {
+        match quoted.find('>') {
             Some(close) => (&quoted[..close], colon + 1 + close + 2),
             None => (quoted, after.len()),
-        },
-        None => {
-            let word = &after[colon + 1..end];
-            let uri = word.trim_end_matches([',', ';', '.', '!', '?', ')']);
-            (uri, colon + 1 + uri.len())
         }
+    } else {
+        let word = &after[colon + 1..end];
+        let uri = word.trim_end_matches([',', ';', '.', '!', '?', ')']);
+        (uri, colon + 1 + uri.len())
     };
     if server.is_empty() || uri.is_empty() {
         return Ok(None);

@@ -164,13 +164,11 @@ impl Chat {
             self.keyboard.hold().await;
             let read = editor.read(&question, subject).await;
             self.keyboard.release();
-            match read {
-                Read::Line(value) => arguments.insert(argument.name, value.trim().to_owned()),
-                _ => {
-                    self.screen.say("not sent");
-                    return Ok(false);
-                }
+            let Read::Line(value) = read else {
+                self.screen.say("not sent");
+                return Ok(false);
             };
+            arguments.insert(argument.name, value.trim().to_owned());
         }
         Ok(true)
     }

@@ -12,6 +12,7 @@ pub(super) fn told(event: &Event, calls: &[CallLine]) -> Option<String> {
         return Some(visible::lines(&told).into_owned());
     }
     let told = of_server(event)
+        .or_else(|| of_offer(event))
         .or_else(|| of_call(event, calls))
         .or_else(|| of_run(event))?;
     Some(visible::line(&told).into_owned())
@@ -71,6 +72,12 @@ fn of_server(event: &Event) -> Option<String> {
                 because(reason.as_deref())
             )
         }
+        _ => return None,
+    })
+}
+
+fn of_offer(event: &Event) -> Option<String> {
+    Some(match event {
         Event::PromptFetched {
             server,
             prompt,
