@@ -300,3 +300,43 @@ async fn what_a_server_does_not_confirm_is_not_followed() {
     let refused = connection.subscribe("note:///a").await.unwrap_err();
     assert!(matches!(refused, ListError::Malformed { .. }), "{refused}");
 }
+
+#[tokio::test]
+async fn a_list_that_never_ends_is_stopped_and_says_so() {
+    for (repeats, problem) in [(false, "stopped after 3 pages"), (true, "twice")] {
+        let peer = modern_list(repeats);
+        let mut spec = peer.spec();
+        spec.limits.pages = 3;
+        let connection = crate::peer::connect(&spec).await.unwrap();
+        let listing = connection.list(Offer::Prompts).await.unwrap().unwrap();
+        assert!(
+            listing.problems[0].contains(problem),
+            "{:?}",
+            listing.problems
+        );
+        assert!(listing.entries.len() <= 6);
+    }
+}
+
+/// A modern server whose list of prompts goes on and on.
+fn modern_list(repeats: bool) -> Peer {
+    Peer::new(move |message| match message["method"].as_str() {
+        Some("server/discover") => result(
+            message,
+            &json!({ "supportedVersions": ["2026-07-28"], "capabilities": capabilities() }),
+        ),
+        Some("prompts/list") => {
+            let cursor = message["params"]["cursor"].as_str().unwrap_or_default();
+            let next = if repeats {
+                "again".to_owned()
+            } else {
+                format!("{cursor}x")
+            };
+            result(
+                message,
+                &json!({ "prompts": [{ "name": "p" }, 7], "nextCursor": next }),
+            )
+        }
+        _ => good(message),
+    })
+}

@@ -7,6 +7,7 @@ use crate::model::Model;
 use crate::offers::shelf;
 use crate::place::Place;
 use crate::scripted::Log;
+use crate::terminal::{PROMPT, at_terminal, code};
 
 fn read(server: &str, uri: &str) -> Turn {
     Turn::calls([(
@@ -208,4 +209,32 @@ fn why_tells_of_the_resource_that_a_call_would_read() {
 
     without a rule: ask (the default of the policy)
     "#);
+}
+
+#[test]
+fn a_person_is_asked_about_the_resource_and_its_server() {
+    let (place, log) = shelf("legacy");
+    place.user("[builtin]\nresources = true\n");
+    let turns = ["note:///a", "note:///bytes"].map(|uri| read("shelf", uri));
+    let model = Model::turns(turns.into_iter().chain([Turn::text("Done.")]));
+    model.serves(&place);
+    let mut session = at_terminal(&place, &["ask", "Read them"]);
+    session.exp_string("uri: \"note:///a\"").unwrap();
+    session.exp_string("the default of the policy").unwrap();
+    session.exp_string(PROMPT).unwrap();
+    session.send_line("s").unwrap();
+    let (code, rest) = code(session);
+    assert_eq!(code, 0, "{rest}");
+    assert!(
+        !rest.contains(PROMPT),
+        "for the session, of this server: {rest}"
+    );
+    assert_eq!(log.of("resources/read").len(), 2);
+    let run = place.last_run();
+    assert!(run.contains("call 1: allowed by a person"), "{run}");
+    assert!(
+        model.last_results()[0].contains("[data from shelf]"),
+        "{:?}",
+        model.last_results()
+    );
 }
