@@ -49,7 +49,9 @@ default = "ask"
 /// The page, as it is whatever the folder.
 fn shown(origin: bool) -> String {
     let place = place();
-    place.tidy(&show::render(&place.load_trusted(), origin))
+    let shown = place.tidy(&show::render(&place.load_trusted(), origin));
+    assert!(!shown.contains("literal-") && !shown.contains("tok-12345"));
+    shown
 }
 
 #[test]
@@ -124,7 +126,6 @@ fn effective_values_with_their_places() {
     echo = false  # default
     resources = false  # default
     "#);
-    assert!(!shown.contains("literal-") && !shown.contains("tok-12345"));
 }
 
 #[test]
