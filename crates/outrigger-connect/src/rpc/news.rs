@@ -16,7 +16,7 @@ const RESOURCES: usize = 1024;
 /// Bytes of an address that is kept.
 const URI_BYTES: usize = 4096;
 
-/// How often each resource was updated; beyond [`RESOURCES`] of them, only that some were.
+/// How often each resource was updated; beyond 1,024 of them, only that some were.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Updates {
     /// By address, as the server names it: that of a subscription, or of a part of it.

@@ -345,7 +345,7 @@ mod tests {
             r#"{"name":"list","arguments":{"who":1}}"#,
             r#"{"name":"nameless","arguments":[{"description":"x"}]}"#,
             r#"{"name":7}"#,
-            r#"[]"#,
+            "[]",
             r#"{"name":"plain","title":7}"#,
         ]);
         let names: Vec<_> = all.iter().map(|prompt| prompt.name.as_str()).collect();
