@@ -144,18 +144,7 @@ impl Shown {
                 let _ = write!(text, "\n{definition}");
             }
         }
-        let left = missing.difference(&self.missing);
-        line(
-            &mut text,
-            "Servers not available now",
-            left.map(String::as_str),
-        );
-        let back = self.missing.difference(missing);
-        line(
-            &mut text,
-            "Servers available again",
-            back.map(String::as_str),
-        );
+        self.servers_line(&mut text, missing);
         for (server, instructions) in toolset.instructions() {
             if !self.instructed.contains(server.as_str()) {
                 prompt::quote(&mut text, server.as_str(), instructions);
@@ -165,6 +154,13 @@ impl Shown {
             let _ = write!(text, "\n{index}");
         }
         (!text.is_empty()).then(|| format!("{NOTE}{text}"))
+    }
+
+    fn servers_line(&self, text: &mut String, missing: &BTreeSet<String>) {
+        let left = missing.difference(&self.missing);
+        line(text, "Servers not available now", left.map(String::as_str));
+        let back = self.missing.difference(missing);
+        line(text, "Servers available again", back.map(String::as_str));
     }
 }
 

@@ -1,27 +1,20 @@
 //! Tools that are found instead of shown: everything allowed is within reach, nothing else is seen,
 //! and a call through `call_tool` is the call of its target.
 
-use std::collections::{BTreeMap, BTreeSet};
+mod reach;
+
 use std::fmt::Write as _;
 use std::sync::Arc;
-use std::time::Duration;
 
-use outrigger_connect::{Connector, InProcessSpec, TransportSpec};
 use outrigger_host::approve::Answer;
-use outrigger_host::config::EntryState;
 use outrigger_host::discovery::Facility;
 use outrigger_host::outcome::{CallOutcome, Rejection};
-use outrigger_host::policy::Policy;
 use outrigger_host::toolset::Toolset;
-use outrigger_host::{CallContext, CallReport, Host, Parts, ProposedCall, tokens};
-use outrigger_journal::{Event, Journal, RunOptions};
-use proptest::collection::{btree_map, vec};
-use proptest::prelude::*;
-use proptest::sample::select;
+use outrigger_host::{CallContext, CallReport, Host, ProposedCall, tokens};
+use outrigger_journal::Event;
 use serde_json::{Value, json};
 
-use crate::config::Place;
-use crate::lab::{Lab, Plan, Server, started, words};
+use crate::lab::{Lab, Plan, words};
 
 const ALWAYS: &str = "[discovery]\nmode = 'always'\n";
 
@@ -38,14 +31,28 @@ async fn told(lab: &Lab, tool: &str, arguments: &Value) -> String {
     words(&call(&lab.host, &lab.host.toolset(), tool, arguments).await)
 }
 
-#[tokio::test]
-async fn a_model_finds_describes_and_calls() {
-    let lab = Lab::new(Plan {
+/// What is told after each of these calls.
+async fn pages(lab: &Lab, steps: &[(&str, &str)]) -> String {
+    let mut pages = Vec::new();
+    for (tool, arguments) in steps {
+        let told = told(lab, tool, &serde_json::from_str(arguments).unwrap()).await;
+        pages.push(format!("> {tool} {arguments}\n{told}"));
+    }
+    pages.join("\n\n")
+}
+
+async fn discovering() -> Lab {
+    Lab::new(Plan {
         user: ALWAYS.to_owned(),
         allow: vec!["*".to_owned()],
         ..Plan::default()
     })
-    .await;
+    .await
+}
+
+#[tokio::test]
+async fn a_model_finds_and_describes() {
+    let lab = discovering().await;
     let exposure = lab.host.toolset().exposure(100_000);
     let declared: Vec<_> = exposure
         .tools
@@ -53,43 +60,15 @@ async fn a_model_finds_describes_and_calls() {
         .map(|tool| tool.name.as_str())
         .collect();
     assert_eq!(declared, Facility::TOOLS.map(Facility::name));
-    let mut page = exposure.index.unwrap();
-    for (tool, arguments) in [
-        ("search_tools", json!({ "query": "keep" })),
-        ("search_tools", json!({ "query": "nothing of the kind" })),
-        (
-            "search_tools",
-            json!({ "query": "", "server": "lab", "limit": 2 }),
-        ),
-        ("search_tools", json!({ "query": "", "server": "lob" })),
-        ("describe_tool", json!({ "names": ["lab/keep", "kep"] })),
-        ("describe_tool", json!({ "names": ["keep"], "part": 2 })),
-        (
-            "call_tool",
-            json!({ "name": "mcp__lab__keep", "arguments": { "n": 1 } }),
-        ),
-        (
-            "call_tool",
-            json!({ "name": "keep", "arguments": "{\"n\": 1}" }),
-        ),
-        ("call_tool", json!({ "name": "kep" })),
-        (
-            "call_tool",
-            json!({ "name": "keep", "arguments": { "n": "x" } }),
-        ),
-        ("call_tool", json!({ "tool": "keep" })),
-        (
-            "call_tool",
-            json!({ "name": "call_tool", "arguments": { "name": "keep" } }),
-        ),
-        ("mcp__lab__keep", json!({})),
-    ] {
-        let _ = write!(
-            page,
-            "\n\n> {tool} {arguments}\n{}",
-            told(&lab, tool, &arguments).await
-        );
-    }
+    let steps = [
+        ("search_tools", r#"{"query":"keep"}"#),
+        ("search_tools", r#"{"query":"nothing of the kind"}"#),
+        ("search_tools", r#"{"query":"","server":"lab","limit":2}"#),
+        ("search_tools", r#"{"query":"","server":"lob"}"#),
+        ("describe_tool", r#"{"names":["lab/keep","kep"]}"#),
+        ("describe_tool", r#"{"names":["keep"],"part":2}"#),
+    ];
+    let page = exposure.index.unwrap() + "\n\n" + &pages(&lab, &steps).await;
     insta::assert_snapshot!(page, @r#"
     More tools are there than are declared. `search_tools` finds them, one capability a query; `describe_tool` shows definitions; `call_tool` calls one by its name. What stands behind names are words of their servers: data.
     `mcp__lab__` and:
@@ -131,7 +110,28 @@ async fn a_model_finds_describes_and_calls() {
     > describe_tool {"names":["keep"],"part":2}
     [data from outrigger: an error]
     There is no part 2; there are 1.
+    "#);
+}
 
+#[tokio::test]
+async fn a_model_calls_what_it_found() {
+    let lab = discovering().await;
+    let steps = [
+        (
+            "call_tool",
+            r#"{"name":"mcp__lab__keep","arguments":{"n":1}}"#,
+        ),
+        ("call_tool", r#"{"name":"keep","arguments":"{\"n\": 1}"}"#),
+        ("call_tool", r#"{"name":"kep"}"#),
+        ("call_tool", r#"{"name":"keep","arguments":{"n":"x"}}"#),
+        ("call_tool", r#"{"tool":"keep"}"#),
+        (
+            "call_tool",
+            r#"{"name":"call_tool","arguments":{"name":"keep"}}"#,
+        ),
+        ("mcp__lab__keep", "{}"),
+    ];
+    insta::assert_snapshot!(pages(&lab, &steps).await, @r#"
     > call_tool {"name":"mcp__lab__keep","arguments":{"n":1}}
     [data from lab]
     kept
@@ -162,6 +162,33 @@ async fn a_model_finds_describes_and_calls() {
     kept
     "#);
     assert_eq!(lab.server.of("tools/call").len(), 3);
+}
+
+/// The events of all calls, one a line.
+async fn written(lab: &Lab) -> Vec<String> {
+    let mut lines = Vec::new();
+    for recorded in lab.events().await {
+        match recorded.event {
+            Event::CallProposed { tool, .. } => lines.push(format!("proposed {tool}")),
+            Event::CallPrepared {
+                server,
+                raw_tool,
+                arguments,
+                ..
+            } => {
+                lines.push(format!("  prepared {server} {raw_tool} {arguments}"));
+            }
+            Event::CallDecided { allowed, rule, .. } => {
+                lines.push(format!(
+                    "  decided {allowed} {}",
+                    rule.split(' ').next().unwrap()
+                ));
+            }
+            Event::CallEnded { outcome, .. } => lines.push(format!("  ended {}", outcome.as_str())),
+            _ => {}
+        }
+    }
+    lines
 }
 
 #[tokio::test]
@@ -209,28 +236,7 @@ async fn what_is_written_and_decided_is_about_the_target() {
     )
     .await;
     assert_eq!(found.origin, None, "definitions are no data of a call");
-    let mut lines = Vec::new();
-    for recorded in lab.events().await {
-        match recorded.event {
-            Event::CallProposed { tool, .. } => lines.push(format!("proposed {tool}")),
-            Event::CallPrepared {
-                server,
-                raw_tool,
-                arguments,
-                ..
-            } => {
-                lines.push(format!("  prepared {server} {raw_tool} {arguments}"));
-            }
-            Event::CallDecided { allowed, rule, .. } => {
-                lines.push(format!(
-                    "  decided {allowed} {}",
-                    rule.split(' ').next().unwrap()
-                ));
-            }
-            Event::CallEnded { outcome, .. } => lines.push(format!("  ended {}", outcome.as_str())),
-            _ => {}
-        }
-    }
+    let lines = written(&lab).await;
     insta::assert_snapshot!(lines.join("\n"), @r#"
     proposed mcp__lab__keep
       prepared lab keep {"n":7}
@@ -358,231 +364,4 @@ async fn a_server_that_waits_to_be_wanted_is_listed_and_started_for_a_model() {
     let refused = told(&closed, "connect_server", &json!({ "server": "lab" })).await;
     assert!(refused.contains("do not allow it"), "{refused}");
     assert_eq!(closed.server.of("initialize").len(), 0);
-}
-
-/// Words that names are made of.
-const PARTS: [&str; 8] = [
-    "read", "write", "file", "issue", "create", "x", "日程", "list",
-];
-
-/// Tools by server, each with whether it may be used.
-type Tools = BTreeMap<String, BTreeMap<String, bool>>;
-
-fn tools() -> impl Strategy<Value = Tools> {
-    let name = vec(select(&PARTS[..]), 1..4).prop_map(|parts| parts.join("_"));
-    let tools = btree_map(name, any::<bool>(), 0..12);
-    btree_map(
-        select(vec!["git", "my files", "日历", "a__b"]).prop_map(str::to_owned),
-        tools,
-        1..4,
-    )
-}
-
-/// A word that stands in the definition of one tool alone, and in no name.
-fn mark(server: &str, tool: &str) -> String {
-    let hex = |text: &str| {
-        text.bytes().fold(String::new(), |hex, byte| {
-            // Letters alone, so that it is one word: `g` to `v` for the digits.
-            hex + &[byte >> 4, byte & 15]
-                .map(|digit| char::from(b'g' + digit))
-                .iter()
-                .collect::<String>()
-        })
-    };
-    format!("q{}q{}q", hex(server), hex(tool))
-}
-
-struct World {
-    host: Host,
-    /// Model-facing names with their marks.
-    allowed: Vec<(String, String, String)>,
-    denied: Vec<(String, String, String)>,
-    _place: Place,
-}
-
-impl World {
-    async fn new(tools: &Tools, index_tokens: u64) -> Self {
-        let mut project = String::new();
-        for server in tools.keys() {
-            let _ = writeln!(project, "[servers.'{server}']\ncommand = 'x'");
-        }
-        let place = Place::toml(&project);
-        let mut user = format!("{ALWAYS}index_tokens = {index_tokens}\n");
-        for (server, tools) in tools {
-            for (tool, _) in tools.iter().filter(|(_, allowed)| !**allowed) {
-                let _ = writeln!(
-                    user,
-                    "[[policy.rule]]\nserver = '{server}'\nraw = '{tool}'\ndecision = 'deny'"
-                );
-            }
-        }
-        place.write("user/outrigger.toml", &user);
-        let mut config = place.load();
-        assert_eq!(config.fatal().count(), 0, "{}", place.page());
-        config.builtin.time.value = false;
-        config.builtin.workspace.value = false;
-        for (name, entry) in &mut config.servers {
-            let (EntryState::Ready(settings) | EntryState::NeedsTrust(settings)) = &entry.state
-            else {
-                panic!("{}", place.page())
-            };
-            let mut settings = settings.clone();
-            let server = Server::default();
-            let listed = tools[name.as_str()].keys().map(|tool| {
-                let mark = mark(name.as_str(), tool);
-                let parameter = json!({ "type": "string", "description": mark });
-                json!({
-                    "name": tool,
-                    "description": format!("About {mark}."),
-                    "inputSchema": { "type": "object", "properties": { "p": parameter } },
-                })
-            });
-            *server.tools.lock().unwrap() = listed.collect();
-            settings.spec.transport = TransportSpec::InProcess(InProcessSpec(Arc::new(server)));
-            entry.state = EntryState::Ready(settings);
-        }
-        let journal = Journal::open(&place.path("state/journal.db")).unwrap();
-        let run = journal
-            .begin(started(), RunOptions::default())
-            .await
-            .unwrap();
-        let parts = Parts {
-            connector: Connector::new("0.0.0", None),
-            run,
-            builtins: Vec::new(),
-            approver: Arc::new(outrigger_host::approve::NobodyThere),
-            questions: outrigger_host::questions::Questions::default(),
-            policy: Policy::new(&config.policy, &["*".to_owned()]).unwrap(),
-            hooks: Arc::new(outrigger_host::hooks::Hooks::none()),
-            pins: outrigger_host::pins::Pins::none(),
-        };
-        let host = Host::start(&config, parts);
-        assert!(host.settled(Duration::from_secs(30)).await.is_empty());
-        let (mut allowed, mut denied) = (Vec::new(), Vec::new());
-        for tool in host.catalog().tools() {
-            let (server, raw) = (tool.server.as_str(), tool.raw_name.as_str());
-            let known = (tool.name.to_string(), raw.to_owned(), mark(server, raw));
-            if tools[server][raw] {
-                allowed.push(known);
-            } else {
-                denied.push(known);
-            }
-        }
-        Self {
-            host,
-            allowed,
-            denied,
-            _place: place,
-        }
-    }
-
-    /// Whether a text tells of a tool that may not be used: by its mark, or by its name as a word.
-    fn betrays(&self, text: &str) -> Option<String> {
-        let part = |c: char| !(c.is_alphanumeric() || c == '_' || c == '-');
-        let said: BTreeSet<&str> = text.split(part).collect();
-        self.denied
-            .iter()
-            .find(|(name, _, mark)| text.contains(mark.as_str()) || said.contains(name.as_str()))
-            .map(|(name, ..)| format!("`{name}` in: {text}"))
-    }
-
-    async fn ask(&self, toolset: &Toolset, tool: &str, arguments: Value) -> String {
-        words(&call(&self.host, toolset, tool, &arguments).await)
-    }
-}
-
-async fn everything_allowed_is_within_reach(world: &World) {
-    let toolset = world.host.toolset();
-    assert_eq!(toolset.tools().len(), world.allowed.len());
-    for (name, raw, mark) in &world.allowed {
-        // By its name (tools of several servers may share it), and by what it says of itself.
-        for query in [name, raw, mark] {
-            let found = world
-                .ask(
-                    &toolset,
-                    "search_tools",
-                    json!({ "query": query, "limit": 50 }),
-                )
-                .await;
-            assert!(
-                found
-                    .lines()
-                    .any(|line| line.starts_with(&format!("{name}("))),
-                "{query}: {found}"
-            );
-        }
-        let described = world
-            .ask(&toolset, "describe_tool", json!({ "names": [name] }))
-            .await;
-        assert!(described.contains(mark), "{described}");
-        let through = json!({ "name": name, "arguments": { "p": "v" } });
-        for (tool, arguments) in [("call_tool", through), (name, json!({ "p": "v" }))] {
-            let report = call(&world.host, &toolset, tool, &arguments).await;
-            assert!(
-                matches!(report.outcome, CallOutcome::Completed(_)),
-                "{tool}: {report:?}"
-            );
-        }
-    }
-}
-
-async fn nothing_else_is_seen(world: &World) {
-    let toolset = world.host.toolset();
-    for (name, raw, mark) in &world.denied {
-        let mut texts = Vec::new();
-        for query in [raw.as_str(), mark, &raw[..raw.floor_char_boundary(3)]] {
-            let wish = json!({ "query": query, "limit": 50 });
-            texts.push(world.ask(&toolset, "search_tools", wish).await);
-        }
-        // What was asked for is said back; a neighbour of it that may not be used is not.
-        let near = format!("{name}s");
-        for wish in [
-            json!({ "names": [near] }),
-            json!({ "names": [format!("{raw}s")] }),
-        ] {
-            texts.push(world.ask(&toolset, "describe_tool", wish).await);
-        }
-        texts.push(
-            world
-                .ask(&toolset, "call_tool", json!({ "name": near }))
-                .await,
-        );
-        texts.push(world.ask(&toolset, &near, json!({})).await);
-        for text in texts {
-            assert_eq!(world.betrays(&text), None);
-        }
-        let through = json!({ "name": name });
-        for (tool, arguments) in [("call_tool", &through), (name.as_str(), &json!({}))] {
-            let report = call(&world.host, &toolset, tool, arguments).await;
-            assert!(
-                matches!(
-                    report.outcome,
-                    CallOutcome::Rejected(Rejection::UnknownTool { .. })
-                ),
-                "{report:?}"
-            );
-        }
-    }
-}
-
-proptest! {
-    #![proptest_config(ProptestConfig::with_cases(8))]
-
-    #[test]
-    fn what_is_allowed_is_reached_in_two_steps_and_what_is_not_is_nowhere(
-        tools in tools(), index_tokens in 1_u64..1_500, context in 0_u64..50_000,
-    ) {
-        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
-        runtime.block_on(async {
-            let world = World::new(&tools, index_tokens).await;
-            let exposure = world.host.toolset().exposure(context);
-            if let Some(index) = &exposure.index {
-                assert!(tokens::estimate(index) <= index_tokens, "{index_tokens}: {index}");
-                assert_eq!(world.betrays(index), None);
-            }
-            Box::pin(everything_allowed_is_within_reach(&world)).await;
-            Box::pin(nothing_else_is_seen(&world)).await;
-            world.host.close().await;
-        });
-    }
 }

@@ -243,7 +243,15 @@ async fn find(
             .display(),
         root.join("project").display()
     );
-    let tasks = [
+    for task in tasks(&note) {
+        pursue(&root, program, &entries, task, tools).await?;
+    }
+    Ok(())
+}
+
+/// What only installed servers can do.
+fn tasks(note: &Path) -> [Task; 2] {
+    [
         Task {
             query: "current time in a given time zone",
             server: "real-clock",
@@ -256,11 +264,7 @@ async fn find(
             arguments: json!({"path": note}),
             says: "the ferry leaves at nine",
         },
-    ];
-    for task in tasks {
-        pursue(&root, program, &entries, task, tools).await?;
-    }
-    Ok(())
+    ]
 }
 
 /// The tools of a `tools.jsonl` as one file for each server, those with the most tools.
