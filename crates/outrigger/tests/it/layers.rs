@@ -71,6 +71,12 @@ fn the_nearer_file_wins_and_is_named() {
     time = true  # default
     workspace = true  # default
     echo = false  # default
+
+    [discovery]
+    mode = "auto"  # default
+    context_percent = 5  # default
+    floor_tokens = 1500  # default
+    index_tokens = 2000  # default
     "#);
 }
 
