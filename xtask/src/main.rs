@@ -9,6 +9,7 @@
 
 mod check;
 mod conformance;
+mod retrieval;
 mod servers;
 mod shared;
 mod steps;
@@ -20,7 +21,7 @@ cargo xtask CHORE
   test [ARG...]   install the servers that tests need, then run all tests (ARGs go to `cargo test`)
   check           formatting, lints, documentation, dependencies
   servers         only install the servers
-  conformance     the official conformance suite for clients
+  conformance     the official conformance suite: the connection as a client, the gateway as a server
   shared          the suites over the shared cases (OUTRIGGER_SHARED, default ../shared)";
 
 fn main() -> ExitCode {

@@ -8,7 +8,9 @@ use std::process::Command;
 
 use crate::steps::{run, run_in, test_folder};
 
-const NPM: [&str; 3] = [
+const NPM: [&str; 4] = [
+    // The servers bring it along; clients in tests use it too.
+    "@modelcontextprotocol/sdk@1.32.2",
     "@modelcontextprotocol/server-everything@2026.8.31",
     "@modelcontextprotocol/server-filesystem@2026.8.31",
     "@modelcontextprotocol/server-memory@2026.8.31",

@@ -1,24 +1,31 @@
 //! From a question to an answer: turns of the model, and between them the calls it asked for.
 //!
-//! Each turn works with a frozen toolset. Calls that local policy marks as reading run side by side,
+//! Each turn works with a frozen toolset; what the model is shown of them is only added to. Calls that local policy marks as reading run side by side,
 //! all others one after the other in the order asked. Every limit ends the run with a message that
 //! says which one it was; being interrupted cancels the calls under way on their servers.
 
 mod calls;
+mod declared;
 mod prompt;
 mod repeats;
+mod resume;
+mod said;
+mod shown;
 mod turn;
 
+use std::collections::HashSet;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use outrigger_host::Host;
-use outrigger_host::toolset::Toolset;
 use outrigger_journal::{Event, Run, RunStatus, Tokens};
-use outrigger_model::{Message, Model, ModelError, ToolDeclaration, Usage};
+use outrigger_model::{Message, Model, ModelError, Part, Usage};
 use tokio_util::sync::CancellationToken;
 
+use self::declared::Declared;
 use self::repeats::{Repeats, STUCK_TURNS};
+pub use self::resume::{Earlier, NoConversation, RESUME, RunRecord};
+use self::shown::Shown;
 
 /// How far one question may go.
 #[derive(Debug, Clone, Copy)]
@@ -99,6 +106,10 @@ pub enum Ending {
 pub struct Conversation {
     /// In order; the system message is not among them.
     pub messages: Vec<Message>,
+    /// Turns of the model so far. They are numbered through.
+    pub turns: u32,
+    /// What the model was told before and beside them.
+    shown: Shown,
 }
 
 impl Agent {
@@ -110,8 +121,32 @@ impl Agent {
         listener: &dyn Listener,
         cancel: &CancellationToken,
     ) -> Answer {
-        conversation.messages.push(Message::user(question));
-        let mut progress = Progress::new(self);
+        let question = vec![Part::text(question)];
+        self.ask_with(conversation, question, listener, cancel)
+            .await
+    }
+
+    /// The same for a question of several parts: what the person typed, and what they attached.
+    pub async fn ask_with(
+        &self,
+        conversation: &mut Conversation,
+        content: Vec<Part>,
+        listener: &dyn Listener,
+        cancel: &CancellationToken,
+    ) -> Answer {
+        let turn = conversation.turns;
+        self.add(conversation, turn, Message::User { content });
+        self.go_on(conversation, listener, cancel).await
+    }
+
+    /// Answers what was said last.
+    async fn go_on(
+        &self,
+        conversation: &mut Conversation,
+        listener: &dyn Listener,
+        cancel: &CancellationToken,
+    ) -> Answer {
+        let mut progress = Progress::new(self, conversation.turns);
         let ending = loop {
             if let Some(limit) = progress.limit_reached() {
                 break Ending::Limited(limit);
@@ -122,6 +157,7 @@ impl Agent {
                 TurnEnd::Stop(ending) => break ending,
             }
         };
+        conversation.turns = progress.number();
         progress.answer(ending)
     }
 }
@@ -136,43 +172,37 @@ struct Progress<'a> {
     agent: &'a Agent,
     began: Instant,
     waited_before: Duration,
+    turns_before: u32,
     turns: u32,
     text: String,
     calls: CallCounts,
     usage: Usage,
     repeats: Repeats,
-    declared: Option<(u64, Arc<[ToolDeclaration]>)>,
+    /// Tools of which it was said that the provider is not told of them.
+    left_out: HashSet<String>,
+    declared: Option<Arc<Declared>>,
 }
 
 impl<'a> Progress<'a> {
-    fn new(agent: &'a Agent) -> Self {
+    fn new(agent: &'a Agent, turns_before: u32) -> Self {
         Self {
             agent,
             began: Instant::now(),
             waited_before: agent.host.waited_for_person(),
+            turns_before,
             turns: 0,
             text: String::new(),
             calls: CallCounts::default(),
             usage: Usage::default(),
             repeats: Repeats::default(),
+            left_out: HashSet::new(),
             declared: None,
         }
     }
 
-    /// The declarations of a toolset; the same ones, byte for byte, while it has not changed.
-    fn declarations(&mut self, toolset: &Toolset) -> Arc<[ToolDeclaration]> {
-        if let Some((revision, tools)) = &self.declared
-            && *revision == toolset.revision()
-        {
-            return Arc::clone(tools);
-        }
-        let tools: Arc<[ToolDeclaration]> = toolset
-            .tools()
-            .iter()
-            .map(|tool| prompt::declare(tool))
-            .collect();
-        self.declared = Some((toolset.revision(), Arc::clone(&tools)));
-        tools
+    /// The number of the turn within the conversation.
+    fn number(&self) -> u32 {
+        self.turns_before + self.turns
     }
 
     fn limit_reached(&self) -> Option<String> {

@@ -5,5 +5,9 @@
 
 mod agent;
 pub mod provider;
+pub mod tokens;
 
-pub use agent::{Agent, Answer, CallCounts, Conversation, Ending, Limits, Listener};
+pub use agent::{
+    Agent, Answer, CallCounts, Conversation, Earlier, Ending, Limits, Listener, NoConversation,
+    RESUME, RunRecord,
+};

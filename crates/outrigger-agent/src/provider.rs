@@ -6,6 +6,7 @@
 
 mod anthropic;
 mod choice;
+mod declared;
 mod failure;
 mod fragments;
 mod gemini;
@@ -26,12 +27,14 @@ use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
 
-use outrigger_model::{Model, ModelLimits};
+use outrigger_model::{DeclaredTool, Model, ModelLimits, ToolDeclaration};
 use reqwest::header::{HeaderMap, HeaderName, HeaderValue};
 use reqwest::{Client, Url, redirect};
 use serde::{Deserialize, Serialize};
 
 pub use choice::{Available, Choice, ChoiceError, ConfiguredProvider, ModelChoice, choose};
+pub use outrigger_schemas::Family;
+
 pub use known::{KnownProvider, known_providers};
 pub use secret::Secret;
 
@@ -121,6 +124,8 @@ pub struct ProviderSpec {
     pub timeouts: Timeouts,
     /// How often a request is sent again after a failure that is safe to repeat.
     pub max_retries: u32,
+    /// Whether OpenAI is asked to hold its models to the schemas of tools (`strict`).
+    pub strict: bool,
 }
 
 impl fmt::Debug for ProviderSpec {
@@ -154,6 +159,25 @@ impl ProviderSpec {
             sees_images: None,
             timeouts: Timeouts::default(),
             max_retries: DEFAULT_RETRIES,
+            strict: false,
+        }
+    }
+
+    /// Whose schemas of tools the provider takes. Not everything that speaks OpenAI's format is as
+    /// patient as OpenAI.
+    pub fn family(&self) -> Family {
+        let host = self.base_url.host_str().unwrap_or_default();
+        let is_openai = ["openai.com", "openai.azure.com"]
+            .iter()
+            .any(|domain| host == *domain || host.ends_with(&format!(".{domain}")));
+        match self.kind {
+            ProviderKind::Anthropic => Family::Anthropic,
+            ProviderKind::Gemini => Family::Gemini,
+            ProviderKind::OpenAiChat | ProviderKind::OpenAiResponses if self.strict => {
+                Family::OpenAiStrict
+            }
+            ProviderKind::OpenAiChat if !is_openai => Family::Generic,
+            ProviderKind::OpenAiChat | ProviderKind::OpenAiResponses => Family::OpenAi,
         }
     }
 }
@@ -229,6 +253,7 @@ pub fn build(spec: ProviderSpec) -> Result<Arc<dyn Model>, ProviderError> {
         url: url(&spec),
         headers,
         wire: wire(&spec, limits.sees_images),
+        declarer: declared::Declarer::default(),
         limits,
         max_retries: spec.max_retries,
         longest_wait: spec.timeouts.longest_wait,
@@ -255,6 +280,13 @@ fn secrets(spec: &ProviderSpec) -> Vec<Secret> {
         .cloned()
         .chain(query)
         .collect()
+}
+
+/// What requests to this provider say of tools, without a model being set up.
+pub fn declared(spec: &ProviderSpec, tools: &Arc<[ToolDeclaration]>) -> Vec<DeclaredTool> {
+    let wire = wire(spec, false);
+    let declared = declared::Declarer::default().declared(&*wire, tools);
+    declared.map_or_else(|_| Vec::new(), |declared| declared.told())
 }
 
 fn wire(spec: &ProviderSpec, sees_images: bool) -> Box<dyn wire::Wire> {

@@ -1,4 +1,4 @@
-//! One `tools/call`.
+//! One `tools/call`, and what goes the same way: `prompts/get` and `resources/read`.
 //!
 //! Promises: it is sent at most once, save as a server asks for it again with its questions answered
 //! (`rounds`); it ends by its soft deadline, which progress moves, or by its hard one, which nothing
@@ -6,8 +6,11 @@
 //! Leaves out: permission, schemas and what the result means.
 
 mod clock;
+mod fetch;
 mod rounds;
 mod task;
+
+pub use fetch::{Completions, Reference};
 
 use std::sync::Arc;
 
@@ -23,11 +26,19 @@ use crate::rpc::{Answer, Failure, GivenUp, Request, Rpc, Scope};
 use clock::Clock;
 use rounds::{Reply, Said};
 
+/// What is asked for, as it goes out.
+#[derive(Clone, Copy)]
+struct Wanted<'a> {
+    method: &'static str,
+    /// The member of `params` that says what it is about, and its value.
+    subject: (&'static str, &'a str),
+    arguments: Option<&'a str>,
+}
+
 /// A call under way.
 struct Call<'a> {
     inner: &'a Inner,
-    tool: &'a str,
-    arguments: &'a str,
+    wanted: Wanted<'a>,
     options: CallOptions,
     clock: Clock,
     scope: Scope,
@@ -44,20 +55,33 @@ impl Inner {
         arguments: &RawValue,
         options: CallOptions,
     ) -> Result<Box<RawValue>, CallError> {
+        let arguments = match arguments.get() {
+            "null" => "{}",
+            arguments => arguments,
+        };
+        let wanted = Wanted {
+            method: "tools/call",
+            subject: ("name", tool),
+            arguments: Some(arguments),
+        };
+        self.make(wanted, options).await
+    }
+
+    async fn make(
+        &self,
+        wanted: Wanted<'_>,
+        options: CallOptions,
+    ) -> Result<Box<RawValue>, CallError> {
         let clock = Clock::start(
             options.deadline.unwrap_or(self.deadlines.call),
             self.deadlines.call_hard,
         );
         let _slot = self.slot(&options.cancel, &clock).await?;
-        let scope = Scope::of(tool);
+        let scope = Scope::of(wanted.subject.1, options.caller);
         let _over = scope.over.clone().drop_guard();
         let mut call = Call {
             inner: self,
-            tool,
-            arguments: match arguments.get() {
-                "null" => "{}",
-                arguments => arguments,
-            },
+            wanted,
             options,
             clock,
             scope,
@@ -90,12 +114,15 @@ impl Inner {
     }
 
     /// The headers that the tool's schema asks for.
-    fn mirrored(&self, tool: &str, arguments: &str) -> Vec<(String, String)> {
+    fn mirrored(&self, wanted: Wanted<'_>) -> Vec<(String, String)> {
+        let ("tools/call", Some(arguments)) = (wanted.method, wanted.arguments) else {
+            return Vec::new();
+        };
         let mirrors = self
             .mirrors
             .lock()
             .unwrap_or_else(std::sync::PoisonError::into_inner);
-        let Some(mirror) = mirrors.get(tool) else {
+        let Some(mirror) = mirrors.get(wanted.subject.1) else {
             return Vec::new();
         };
         serde_json::from_str(arguments)
@@ -147,17 +174,23 @@ impl Call<'_> {
 
     /// Sends the call and waits. `Err`: given up; `Ok`: it ended, one way or the other.
     async fn send(&mut self, reply: &Reply) -> Result<Answer, CallError> {
-        let mirrored = self.inner.mirrored(self.tool, self.arguments);
-        let mut request = Request::new("tools/call")
-            .name(self.tool)
-            .member("arguments", self.arguments)
-            .mirrored(mirrored)
+        let (member, value) = self.wanted.subject;
+        let mut request = Request::new(self.wanted.method)
+            .subject(member, value)
+            .mirrored(self.inner.mirrored(self.wanted))
             .scope(self.scope.clone())
+            .trace(self.options.trace.as_ref())
             .progress(self.options.on_progress.clone());
+        if let Some(arguments) = self.wanted.arguments {
+            request = request.member("arguments", arguments);
+        }
         for (name, json) in reply.members() {
             request = request.member(name, json);
         }
         let mut flight = self.inner.rpc.start(request);
+        if let Some(told) = &self.options.on_sent {
+            told(&flight.id());
+        }
         let progress = flight.progress();
         let cancelled = loop {
             tokio::select! {

@@ -17,8 +17,9 @@ use tokio_util::sync::CancellationToken;
 use crate::handshake::{Handshake, Identity};
 use crate::link::Link;
 use crate::link::http::mirror::Mirror;
+use crate::listening::Listening;
 use crate::rpc::Rpc;
-use crate::{CallError, Deadlines, Limits, ListError, Protocol, ServerName};
+use crate::{CallError, Deadlines, Limits, ListError, Protocol, ServerName, TraceContext};
 
 /// The two generations of the protocol.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -111,10 +112,16 @@ pub struct CallOptions {
     pub cancel: CancellationToken,
     /// Overrides the server's deadline.
     pub deadline: Option<Duration>,
+    /// Who makes it, as a number of the caller's choice; [`Asker::caller`](crate::Asker) has it.
+    pub caller: Option<u64>,
     /// Called for each report, on the connection's own task: it must return quickly.
     pub on_progress: Option<OnProgress>,
     /// Called once with the answer to a call that was given up on (deadline, cancel), if it still comes.
     pub on_late: Option<OnLate>,
+    /// Where the call stands in a trace; the server is told, with each request that is part of it.
+    pub trace: Option<TraceContext>,
+    /// Told the id of each `tools/call` that is sent for it, on the caller's own task.
+    pub on_sent: Option<OnSent>,
 }
 
 /// Told of each progress report of a call.
@@ -122,6 +129,9 @@ pub type OnProgress = Arc<dyn Fn(Progress) + Send + Sync>;
 
 /// Given the late answer to a call that was given up.
 pub type OnLate = Box<dyn FnOnce(Result<Box<RawValue>, CallError>) + Send>;
+
+/// Told the JSON-RPC id of a request.
+pub type OnSent = Box<dyn Fn(&str) + Send + Sync>;
 
 /// How a connection ended.
 #[derive(Debug, Clone)]
@@ -158,8 +168,9 @@ pub(crate) struct Inner {
     pub(crate) deadlines: Deadlines,
     pub(crate) limits: Limits,
     pub(crate) client: Identity,
-    /// Changes of the server's tools are listened for.
+    /// Changes of what the server offers are listened for.
     pub(crate) listening: Once,
+    pub(crate) listens_for: Listening,
     /// One permit for each call that may be under way.
     pub(crate) slots: Semaphore,
     /// Arguments to repeat in headers, by tool.
@@ -215,7 +226,17 @@ impl Connection {
 
     /// Counts up whenever the server says that its tools have changed.
     pub fn tools_changed(&self) -> watch::Receiver<u64> {
-        self.inner.rpc.tools_changed()
+        self.inner.rpc.news().tools.subscribe()
+    }
+
+    /// Counts up whenever the server says that its prompts have changed.
+    pub fn prompts_changed(&self) -> watch::Receiver<u64> {
+        self.inner.rpc.news().prompts.subscribe()
+    }
+
+    /// Counts up whenever the server says that its resources, or their templates, have changed.
+    pub fn resources_changed(&self) -> watch::Receiver<u64> {
+        self.inner.rpc.news().resources.subscribe()
     }
 
     /// `None` while the connection lives, then why it ended.
@@ -293,6 +314,7 @@ impl Inner {
         let made = handshake.run(Protocol::Legacy).await.is_ok();
         if made {
             self.session_number.fetch_add(1, Ordering::AcqRel);
+            self.follow_again();
         }
         made
     }
@@ -332,8 +354,11 @@ impl Default for CallOptions {
         Self {
             cancel: CancellationToken::new(),
             deadline: None,
+            caller: None,
             on_progress: None,
             on_late: None,
+            trace: None,
+            on_sent: None,
         }
     }
 }

@@ -7,6 +7,7 @@
 mod explain;
 
 use std::ffi::OsString;
+use std::fmt;
 use std::sync::atomic::AtomicU64;
 use std::sync::{Arc, Mutex, Once};
 use std::time::{Duration, Instant};
@@ -27,10 +28,14 @@ use crate::link::pipe::Pipe;
 use crate::link::stdio::Stdio;
 use crate::link::websocket::WebSocket;
 use crate::link::{Ends, Inbox, Link};
+use crate::listening::Listening;
 use crate::oauth::{Authorizer, LoginMark};
 use crate::rpc::{Failure, Rpc};
 use crate::tap::{self, Tap, Taps};
-use crate::{ConnectError, Connection, HttpSpec, OAuth, Protocol, ServerSpec, TransportSpec};
+use crate::{
+    ConnectError, Connection, HttpSpec, InProcessSpec, OAuth, Protocol, ServePipe, ServerName,
+    ServerSpec, TransportSpec,
+};
 
 /// Messages that may wait to be taken by a server that does not read.
 const QUEUE: usize = 256;
@@ -49,6 +54,19 @@ pub struct Connector {
     handlers: Handlers,
     eras: Option<Eras>,
     taps: Option<Taps>,
+    stand_ins: Option<StandIns>,
+}
+
+/// Names who serves in the place of a server.
+type Casting = dyn Fn(&ServerName) -> Arc<dyn ServePipe> + Send + Sync;
+
+#[derive(Clone)]
+struct StandIns(Arc<Casting>);
+
+impl fmt::Debug for StandIns {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("StandIns")
+    }
 }
 
 impl Connector {
@@ -63,6 +81,7 @@ impl Connector {
             handlers: Handlers::default(),
             eras: None,
             taps: None,
+            stand_ins: None,
         }
     }
 
@@ -85,6 +104,24 @@ impl Connector {
     pub fn with_tap(mut self, tap: Arc<dyn Tap>) -> Self {
         self.taps = Some(Taps::new(tap));
         self
+    }
+
+    /// Whatever a specification says about reaching a server, what `casting` gives for its name is
+    /// connected to, in this process: nothing is started, and nothing goes over a network.
+    #[must_use]
+    pub fn with_stand_ins(
+        mut self,
+        casting: impl Fn(&ServerName) -> Arc<dyn ServePipe> + Send + Sync + 'static,
+    ) -> Self {
+        self.stand_ins = Some(StandIns(Arc::new(casting)));
+        self
+    }
+
+    fn cast(&self, spec: &ServerSpec) -> Option<ServerSpec> {
+        let StandIns(casting) = self.stand_ins.as_ref()?;
+        let mut spec = spec.clone();
+        spec.transport = TransportSpec::InProcess(InProcessSpec(casting(&spec.name)));
+        Some(spec)
     }
 
     /// Servers over HTTP that want a token are sent one.
@@ -113,6 +150,8 @@ impl Connector {
         spec: &ServerSpec,
         cancel: &CancellationToken,
     ) -> Result<Connection, ConnectError> {
+        let cast = self.cast(spec);
+        let spec = cast.as_ref().unwrap_or(spec);
         let mut attempt = Attempt::new(self, spec);
         let outcome = tokio::select! {
             biased;
@@ -425,6 +464,7 @@ impl<'a> Attempt<'a> {
             limits: self.spec.limits,
             client: self.identity.clone(),
             listening: Once::new(),
+            listens_for: Listening::default(),
             slots: Semaphore::new(
                 self.spec
                     .limits

@@ -10,10 +10,10 @@ use serde::Deserialize;
 use serde_json::json;
 use serde_json::value::RawValue;
 
-use crate::ServerName;
 use crate::error::Seconds;
 use crate::handlers::{Asker, Elicitation, ElicitationAnswer, Handlers};
 use crate::text::{excerpt, quote};
+use crate::{ServerName, TraceContext};
 
 /// Bytes of one question, and of all questions of one answer.
 pub(crate) const QUESTION_BYTES: usize = 1 << 20;
@@ -96,12 +96,24 @@ impl Desk {
         }
     }
 
+    /// Whether somebody wants to know what servers log.
+    pub(crate) fn hears_logs(&self) -> bool {
+        self.handlers.logged.is_some()
+    }
+
+    /// Tells of a log message.
+    pub(crate) fn logged(&self, asker: &Asker, params: &RawValue) {
+        if let Some(tell) = &self.handlers.logged {
+            tell(asker, params);
+        }
+    }
+
     /// The answer's result as JSON. Dropping the future gives the question up.
     pub(crate) async fn answer(
         &self,
         method: &str,
         params: Option<&RawValue>,
-        asker: Asker,
+        mut asker: Asker,
     ) -> Result<String, Declined> {
         if params.is_some_and(|params| params.get().len() > QUESTION_BYTES) {
             let words = format!("the parameters are larger than {QUESTION_BYTES} bytes");
@@ -109,6 +121,7 @@ impl Desk {
             self.refused(&asker, method, &declined);
             return Err(declined);
         }
+        asker.trace = TraceContext::of_params(params);
         let _over = asker.cancel.clone().drop_guard();
         let asking = self.ask(method, params, asker.clone());
         let answer = tokio::time::timeout(self.patience, asking).await;

@@ -13,7 +13,8 @@ use bytes::{Bytes, BytesMut};
 
 use crate::{Framing, Limits};
 
-pub(crate) use json::{check, find_ids};
+pub use json::check;
+pub(crate) use json::find_ids;
 pub(crate) use sse::{SseEvent, SseItem, SseReader};
 
 use headers::Headers;
@@ -21,7 +22,7 @@ use lines::Lines;
 
 /// What a reader found.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) enum FrameEvent {
+pub enum FrameEvent {
     /// Text that begins like a JSON object or array: UTF-8, within the limits, with lone surrogate
     /// escapes replaced. It may still not be JSON.
     Message(Bytes),
@@ -33,13 +34,13 @@ pub(crate) enum FrameEvent {
 
 /// A message that cannot be used: what is left of it, and why.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct Unusable {
+pub struct Unusable {
     /// For a person.
-    pub(crate) reason: String,
-    /// The first bytes, at most [`KEEP`].
-    pub(crate) head: Bytes,
-    /// The last bytes, at most [`KEEP`].
-    pub(crate) tail: Bytes,
+    pub reason: String,
+    /// The first bytes, at most `KEEP`.
+    pub head: Bytes,
+    /// The last bytes, at most `KEEP`.
+    pub tail: Bytes,
 }
 
 /// Bytes kept of each end of a message that cannot be used.
@@ -59,9 +60,11 @@ impl Unusable {
 
 /// The bounds of one message.
 #[derive(Debug, Clone, Copy)]
-pub(crate) struct FrameLimits {
-    pub(crate) bytes: usize,
-    pub(crate) depth: usize,
+pub struct FrameLimits {
+    /// Bytes.
+    pub bytes: usize,
+    /// Nesting of its JSON.
+    pub depth: usize,
 }
 
 impl From<&Limits> for FrameLimits {
@@ -75,7 +78,7 @@ impl From<&Limits> for FrameLimits {
 
 /// Reads messages from a byte stream in either framing.
 #[derive(Debug)]
-pub(crate) struct FrameReader {
+pub struct FrameReader {
     buffer: BytesMut,
     limits: FrameLimits,
     mode: Mode,
@@ -100,7 +103,8 @@ enum Turn {
 }
 
 impl FrameReader {
-    pub(crate) fn new(framing: Framing, limits: FrameLimits) -> Self {
+    /// A reader of an empty stream.
+    pub fn new(framing: Framing, limits: FrameLimits) -> Self {
         let mode = match framing {
             Framing::Auto | Framing::Newline => Mode::Lines(Lines::default()),
             Framing::ContentLength => Mode::Headers(Headers::default()),
@@ -114,22 +118,23 @@ impl FrameReader {
     }
 
     /// Where new bytes are to be appended.
-    pub(crate) fn buffer(&mut self) -> &mut BytesMut {
+    pub fn buffer(&mut self) -> &mut BytesMut {
         &mut self.buffer
     }
 
     /// The stream is known to be framed with `Content-Length` headers.
-    pub(crate) fn uses_headers(&self) -> bool {
+    pub fn uses_headers(&self) -> bool {
         matches!(self.mode, Mode::Headers(_))
     }
 
     /// The next event, or `None` until more bytes have come.
-    pub(crate) fn next(&mut self) -> Option<FrameEvent> {
+    #[allow(clippy::should_implement_trait, reason = "more may come after `None`")]
+    pub fn next(&mut self) -> Option<FrameEvent> {
         self.advance(false)
     }
 
     /// The next event when no more bytes will come.
-    pub(crate) fn finish(&mut self) -> Option<FrameEvent> {
+    pub fn finish(&mut self) -> Option<FrameEvent> {
         self.advance(true)
     }
 

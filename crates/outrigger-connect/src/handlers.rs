@@ -13,7 +13,7 @@ use serde_json::value::RawValue;
 use serde_json::{Map, Value};
 use tokio_util::sync::CancellationToken;
 
-use crate::ServerName;
+use crate::{ServerName, TraceContext};
 
 /// Who answers a server's questions; what is `None` is not offered to servers.
 #[derive(Clone, Default)]
@@ -26,7 +26,13 @@ pub struct Handlers {
     pub roots: Option<Arc<dyn RootsHandler>>,
     /// Told of questions that reach no handler.
     pub refused: Option<OnRefused>,
+    /// Told of log messages of servers.
+    pub logged: Option<OnLogged>,
 }
+
+/// Told of each log message (`notifications/message`) that is within the rate: its parameters as they
+/// came, and on what occasion. It must return quickly.
+pub type OnLogged = Arc<dyn Fn(&Asker, &RawValue) + Send + Sync>;
 
 /// Told of a question that was refused before anybody was asked: who asked, the method as the server
 /// wrote it, and the words of the refusal. It must return quickly. A bounded number of times in the
@@ -40,6 +46,13 @@ pub struct Asker {
     pub server: ServerName,
     /// The tool whose call the question belongs to; `None` where that is not known.
     pub tool: Option<String>,
+    /// What the server calls the question, where it asks in a result.
+    pub name: Option<String>,
+    /// Who makes that call ([`CallOptions::caller`](crate::CallOptions)); `None` where it is not known,
+    /// or may be one of several.
+    pub caller: Option<u64>,
+    /// Where in a trace the server says that the question stands.
+    pub trace: Option<TraceContext>,
     /// Cancelled when nobody waits for the answer any more. The handler's future is dropped then as
     /// well; this is for what it has handed on.
     pub cancel: CancellationToken,

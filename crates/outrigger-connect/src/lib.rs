@@ -20,19 +20,23 @@ mod name;
 mod oauth;
 mod rpc;
 mod spec;
+mod subscribing;
 mod tap;
 mod text;
+mod trace;
+pub mod wire;
 
+pub use call::{Completions, Reference};
 pub use connection::{
-    CallOptions, CloseReport, Connection, Era, Listing, Offer, OnLate, OnProgress, PeerInfo,
-    Progress, SignedOff, Timings, ToolListing,
+    CallOptions, CloseReport, Connection, Era, Listing, Offer, OnLate, OnProgress, OnSent,
+    PeerInfo, Progress, SignedOff, Timings, ToolListing,
 };
 pub use connector::Connector;
 pub use eras::EraCache;
 pub use error::{CallError, ConnectError, ConnectErrorKind, ListError, Stage};
 pub use handlers::{
-    Asker, Elicitation, ElicitationAnswer, ElicitationHandler, Handlers, OnRefused, Refusal, Root,
-    RootsHandler, SamplingHandler,
+    Asker, Elicitation, ElicitationAnswer, ElicitationHandler, Handlers, OnLogged, OnRefused,
+    Refusal, Root, RootsHandler, SamplingHandler,
 };
 pub use handshake::PROTOCOL_VERSIONS;
 pub use name::{InvalidServerName, ServerName};
@@ -42,8 +46,10 @@ pub use oauth::{
     TokenStore, Visit, VisitError,
 };
 pub use outrigger_sandbox::Process;
+pub use rpc::Updates;
 pub use spec::{
     Deadlines, Framing, HttpSpec, InProcessSpec, Limits, Protocol, ServePipe, ServerSpec,
     StdioSpec, TransportSpec,
 };
 pub use tap::{Crossing, Direction, HttpPart, Tap};
+pub use trace::TraceContext;

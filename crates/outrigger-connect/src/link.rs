@@ -24,6 +24,7 @@ use tokio::sync::mpsc;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
+use crate::TraceContext;
 use crate::connection::{CloseReport, Era};
 use crate::frame::Unusable;
 use crate::rpc::Failure;
@@ -55,6 +56,7 @@ pub(crate) struct Head {
     pub(crate) name: Option<String>,
     /// Arguments that the tool's schema wants mirrored: header name and value.
     pub(crate) mirrored: Vec<(String, String)>,
+    pub(crate) trace: Option<TraceContext>,
 }
 
 /// What came in.

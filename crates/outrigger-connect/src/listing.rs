@@ -114,6 +114,16 @@ impl Inner {
                 None => request,
             }
         };
+        self.ask(method, request, end).await
+    }
+
+    /// Asks for something that may be asked for again: once more where the session was lost.
+    pub(crate) async fn ask<'a>(
+        &self,
+        method: &'static str,
+        request: impl Fn() -> Request<'a>,
+        end: Instant,
+    ) -> Result<Box<RawValue>, ListError> {
         let session = self.session_number();
         let mut answer = self.rpc.ask(request(), left(end)).await;
         if let Err(AskError::Failed(Failure::SessionLost(_))) = &answer
@@ -142,12 +152,19 @@ impl Inner {
 
     /// Whether the server says that it has this; one that says nothing at all may have everything.
     pub(crate) fn declares(&self, capability: &str) -> bool {
-        let capabilities = self
-            .peer
-            .capabilities
-            .as_ref()
-            .and_then(|raw| serde_json::from_str::<Value>(raw.get()).ok());
+        let capabilities = self.capabilities();
         capabilities.is_none_or(|capabilities| capabilities.get(capability).is_some())
+    }
+
+    /// Whether the server says in so many words that it has this.
+    pub(crate) fn offers(&self, capability: &str) -> bool {
+        self.capabilities()
+            .is_some_and(|capabilities| capabilities.get(capability).is_some())
+    }
+
+    pub(crate) fn capabilities(&self) -> Option<Value> {
+        let raw = self.peer.capabilities.as_ref()?;
+        serde_json::from_str(raw.get()).ok()
     }
 
     /// Takes a page in and returns the cursor of the next.

@@ -7,7 +7,8 @@
 mod failure;
 mod incoming;
 mod log;
-mod message;
+pub(crate) mod message;
+mod news;
 mod pending;
 mod question;
 mod request;
@@ -25,6 +26,8 @@ use crate::link::{Outgoing, Purpose, Tasks, Ticket};
 
 pub(crate) use failure::{Failure, HttpAnswer, RpcError};
 pub(crate) use log::ServerLog;
+pub(crate) use news::News;
+pub use news::Updates;
 pub(crate) use pending::Scope;
 pub(crate) use request::Request;
 
@@ -47,7 +50,7 @@ pub(crate) struct Rpc {
     /// The members of `_meta` that every request of the modern era carries, as JSON without braces.
     envelope: Mutex<Option<Arc<str>>>,
     cancels_by_hanging_up: AtomicBool,
-    changed: watch::Sender<u64>,
+    news: News,
     ended: watch::Sender<Option<String>>,
     /// What the server said when it refused what it was sent to know us by.
     signed_off: watch::Sender<Option<SignedOff>>,
@@ -103,7 +106,7 @@ impl Rpc {
             pending: Mutex::new(Pending::default()),
             envelope: Mutex::new(None),
             cancels_by_hanging_up: AtomicBool::new(false),
-            changed: watch::Sender::new(0),
+            news: News::default(),
             ended: watch::Sender::new(None),
             signed_off: watch::Sender::new(None),
             log: ServerLog::new(notifications),
@@ -124,9 +127,9 @@ impl Rpc {
         self.questions.desk()
     }
 
-    /// The server's tools may have changed.
-    pub(crate) fn count_change(&self) {
-        self.changed.send_modify(|count| *count += 1);
+    /// What the server tells of its own accord about what it offers.
+    pub(crate) fn news(&self) -> &News {
+        &self.news
     }
 
     /// Whether a subscription has been confirmed since this was asked last.
@@ -140,10 +143,6 @@ impl Rpc {
 
     pub(crate) fn set_cancels_by_hanging_up(&self, yes: bool) {
         self.cancels_by_hanging_up.store(yes, Ordering::Relaxed);
-    }
-
-    pub(crate) fn tools_changed(&self) -> watch::Receiver<u64> {
-        self.changed.subscribe()
     }
 
     pub(crate) fn signed_off(&self) -> &watch::Sender<Option<SignedOff>> {
@@ -358,6 +357,11 @@ impl InFlight {
     /// The answer, for who waits for nothing else.
     pub(crate) async fn answer_owned(mut self) -> Answer {
         self.answer().await
+    }
+
+    /// Its id, as it stands in the request.
+    pub(crate) fn id(&self) -> String {
+        self.id.to_string()
     }
 
     /// Told whenever the server reports progress; several reports may count as one.

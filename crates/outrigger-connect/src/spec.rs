@@ -94,6 +94,11 @@ pub struct InProcessSpec(pub Arc<dyn ServePipe>);
 pub trait ServePipe: Send + Sync {
     /// Serves until the other end of the pipe is closed.
     fn serve(&self, pipe: DuplexStream) -> BoxFuture<'static, ()>;
+
+    /// Why it has ended, where it has words for that.
+    fn farewell(&self) -> Option<String> {
+        None
+    }
 }
 
 /// How messages are framed on a byte stream.
@@ -133,6 +138,8 @@ pub struct Deadlines {
     pub call: Duration,
     /// For one call, whatever its progress.
     pub call_hard: Duration,
+    /// For the answer to a call that was given up, before whoever has nothing else to do ends.
+    pub late: Duration,
     /// For closing, all steps together.
     pub close: Duration,
 }
@@ -145,6 +152,7 @@ impl Default for Deadlines {
             list: Duration::from_secs(30),
             call: Duration::from_mins(1),
             call_hard: Duration::from_mins(10),
+            late: Duration::from_secs(2),
             close: Duration::from_secs(5),
         }
     }

@@ -85,6 +85,8 @@ const KEPT: &[&str] = &[
     "retry-after",
     "sec-websocket-protocol",
     "server",
+    "traceparent",
+    "tracestate",
     "www-authenticate",
 ];
 

@@ -49,7 +49,7 @@ fn push_safe(out: &mut String, c: char) {
 }
 
 /// A JSON string literal.
-pub(crate) fn quote(text: &str) -> String {
+pub fn quote(text: &str) -> String {
     serde_json::Value::from(text).to_string()
 }
 

@@ -160,6 +160,7 @@ async fn governed(folder: &Path, config: &Config) -> [f64; 2] {
         builtins: vec![Builtin {
             name: ServerName::new("pay").unwrap(),
             description: String::new(),
+            on_demand: false,
             pipe: Arc::new(Pay),
         }],
         approver: Arc::new(NobodyThere),
@@ -167,6 +168,8 @@ async fn governed(folder: &Path, config: &Config) -> [f64; 2] {
         policy: Policy::new(&config.policy, &[]).unwrap(),
         pins: Pins::none(),
         hooks: Arc::new(Hooks::none()),
+        artifacts: None,
+        traces: None,
     };
     let host = Host::start(config, parts);
     assert!(host.settled(Duration::from_secs(10)).await.is_empty());
@@ -181,6 +184,7 @@ async fn governed(folder: &Path, config: &Config) -> [f64; 2] {
             arguments: ARGUMENTS,
             principal: Principal::Model,
             origins: &origins,
+            args_from: &origins,
         });
         decided.push(clock.elapsed());
         assert_eq!(verdict.decision.as_str(), "allow");

@@ -2,8 +2,10 @@
 
 use async_trait::async_trait;
 
+use crate::artifact::Given;
 use crate::catalog::CatalogTool;
 use crate::pins::ServerIdentity;
+pub use crate::pipeline::{Repeat, RepeatKey};
 
 /// Somebody, or something, that answers for a person.
 ///
@@ -13,6 +15,11 @@ use crate::pins::ServerIdentity;
 pub trait Approver: Send + Sync {
     /// Whether this call may run.
     async fn ask(&self, question: Question<'_>) -> Answer;
+
+    /// Whether there is one person behind it, who is asked one question at a time.
+    fn is_one_person(&self) -> bool {
+        true
+    }
 }
 
 /// What is asked.
@@ -22,12 +29,19 @@ pub struct Question<'a> {
     pub tool: &'a CatalogTool,
     /// Its server; `None` for one of ours.
     pub server: Option<&'a ServerIdentity>,
-    /// The arguments exactly as they would be sent: JSON text.
+    /// The arguments as they would be sent, with the handles of artifacts in the places of their
+    /// contents: JSON text.
     pub arguments: &'a str,
+    /// The same with the whole digest of each artifact, for what is said about calls to come.
+    pub exact: &'a str,
+    /// The artifacts whose contents would be sent.
+    pub artifacts: &'a [Given],
     /// The rule that wants to know.
     pub rule: &'a str,
     /// What was said before does not answer this one.
     pub anew: bool,
+    /// The earlier call that it repeats, and whose outcome is unknown.
+    pub repeats: Option<&'a Repeat>,
 }
 
 /// The answer.

@@ -4,6 +4,8 @@
 //! unambiguous mistakes are repaired, and each repair is told. An object that names a key twice is
 //! refused: the check here and the server could read different values.
 
+pub(crate) mod filled;
+
 use std::fmt;
 
 use indexmap::IndexMap;
@@ -14,15 +16,47 @@ use serde::de::{
 use serde_json::Value;
 use serde_json::value::RawValue;
 
+use crate::artifact::Given;
 use crate::schema::{Schema, Violation};
+use filled::Fillings;
 
 /// Arguments that fit their tool.
 #[derive(Debug)]
 pub(crate) struct Arguments {
-    /// What is sent.
+    /// What is sent, but for artifacts, whose handles stand for their contents.
     pub(crate) raw: Box<RawValue>,
     /// What was repaired, in words.
     pub(crate) repairs: Vec<String>,
+    /// The idempotency key among them, for a tool that has one.
+    pub(crate) key: Option<String>,
+    /// The artifacts whose handles are in it.
+    pub(crate) artifacts: Vec<Given>,
+    /// Whether the tool wants the handles themselves.
+    pub(crate) by_handle: bool,
+}
+
+/// A member that is filled in where it was left empty.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Fill<'a> {
+    pub(crate) member: &'a str,
+    pub(crate) value: &'a str,
+}
+
+/// What the model wrote, as an object.
+#[derive(Debug)]
+pub(crate) struct Written {
+    /// As it was written, or as it was surely meant.
+    pub(crate) raw: Box<RawValue>,
+    repairs: Vec<String>,
+}
+
+/// The input schema of a tool.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Wanted<'a> {
+    /// Compiled.
+    pub(crate) schema: &'a Schema,
+    /// The same as JSON.
+    pub(crate) declared: &'a Value,
 }
 
 /// Why arguments cannot be sent.
@@ -37,30 +71,86 @@ pub(crate) enum BadArguments {
 /// A JSON object, each member as it was written.
 type Members = IndexMap<String, Box<RawValue>>;
 
-impl Arguments {
-    /// Reads and checks what the model wrote. `schema` is the compiled input schema, `declared` the
-    /// same as JSON.
-    pub(crate) fn read(
-        written: &str,
-        schema: &Schema,
-        declared: &Value,
-    ) -> Result<Self, BadArguments> {
+impl Written {
+    /// Reads an object.
+    pub(crate) fn read(written: &str) -> Result<Self, BadArguments> {
         let mut repairs = Vec::new();
-        let mut raw = as_object(written, &mut repairs)?;
-        let value = parse(&raw)?;
-        let violations = schema.violations(&value);
-        if violations.is_empty() {
-            return Ok(Self { raw, repairs });
-        }
-        let Some((mended, told)) = unquote_members(&raw, &value, declared) else {
-            return Err(BadArguments::Unfit(violations));
-        };
-        if !schema.violations(&parse(&mended)?).is_empty() {
-            return Err(BadArguments::Unfit(violations));
-        }
-        raw = mended;
-        repairs.extend(told);
+        let raw = as_object(written, &mut repairs)?;
+        unique_keys(&raw)?;
         Ok(Self { raw, repairs })
+    }
+
+    /// Fills in an idempotency key, where there is none.
+    pub(crate) fn fill(&mut self, fill: Fill<'_>) {
+        if let Some(filled) = filled_in(&self.raw, fill, &mut self.repairs) {
+            self.raw = filled;
+        }
+    }
+
+    /// The text of a member.
+    pub(crate) fn text(&self, member: &str) -> Option<String> {
+        let members: Members = serde_json::from_str(self.raw.get()).ok()?;
+        serde_json::from_str(members.get(member)?.get()).ok()
+    }
+}
+
+/// The object with the member filled in; `None` where there is one.
+fn filled_in(raw: &RawValue, fill: Fill<'_>, repairs: &mut Vec<String>) -> Option<Box<RawValue>> {
+    let mut members: Members = serde_json::from_str(raw.get()).ok()?;
+    let is_empty = |member: &RawValue| match serde_json::from_str(member.get()) {
+        Ok(Value::Null) => true,
+        Ok(Value::String(text)) => text.trim().is_empty(),
+        _ => false,
+    };
+    if members
+        .get(fill.member)
+        .is_some_and(|member| !is_empty(member))
+    {
+        return None;
+    }
+    let value = serde_json::value::to_raw_value(fill.value).ok()?;
+    members.insert(fill.member.to_owned(), value);
+    repairs.push(format!(
+        "`{}`, left empty, was filled in by the host: an idempotency key",
+        fill.member
+    ));
+    serde_json::value::to_raw_value(&members).ok()
+}
+
+impl Arguments {
+    /// Checks what will be sent: what was written, with `fillings` in the places of their handles.
+    pub(crate) fn check(
+        written: Written,
+        wanted: Wanted<'_>,
+        fillings: Fillings,
+    ) -> Result<Self, BadArguments> {
+        let Written {
+            mut raw,
+            mut repairs,
+        } = written;
+        let has_artifacts = !fillings.is_empty();
+        let value = filled::value(&raw, fillings, wanted.declared).map_err(not_json)?;
+        let violations = wanted.schema.violations(&value);
+        if !violations.is_empty() {
+            let mended = unquote_members(&raw, &value, wanted.declared);
+            let Some((mended, told)) = mended.filter(|_| !has_artifacts) else {
+                return Err(BadArguments::Unfit(violations));
+            };
+            unique_keys(&mended)?;
+            let value = serde_json::from_str(mended.get()).map_err(not_json)?;
+            if !wanted.schema.violations(&value).is_empty() {
+                return Err(BadArguments::Unfit(violations));
+            }
+            raw = mended;
+            repairs.extend(told);
+        }
+        Ok(Self {
+            raw,
+            repairs,
+            key: None,
+            artifacts: Vec::new(),
+            by_handle: false,
+        })
     }
 }
 
@@ -99,10 +189,15 @@ fn not_json(error: serde_json::Error) -> BadArguments {
     BadArguments::NotAnObject(format!("they are not JSON: {error}"))
 }
 
-fn parse(raw: &RawValue) -> Result<Value, BadArguments> {
+fn unique_keys(raw: &RawValue) -> Result<(), BadArguments> {
     let mut reader = serde_json::Deserializer::from_str(raw.get());
-    UniqueKeys.deserialize(&mut reader).map_err(not_json)?;
-    serde_json::from_str(raw.get()).map_err(not_json)
+    UniqueKeys.deserialize(&mut reader).map_err(not_json)
+}
+
+/// Whether a text is one JSON value in which no object names a key twice.
+fn is_sound(text: &str) -> bool {
+    let mut reader = serde_json::Deserializer::from_str(text);
+    UniqueKeys.deserialize(&mut reader).is_ok() && reader.end().is_ok()
 }
 
 /// Members whose schema wants an object or array, and which hold one written as a string.
@@ -228,7 +323,11 @@ mod tests {
             "additionalProperties": false
         });
         let schema = Schema::compile(&declared).unwrap();
-        Arguments::read(written, &schema, &declared)
+        let wanted = Wanted {
+            schema: &schema,
+            declared: &declared,
+        };
+        Arguments::check(Written::read(written)?, wanted, Fillings::new())
             .map(|arguments| (arguments.raw.get().to_owned(), arguments.repairs))
     }
 
@@ -255,6 +354,38 @@ mod tests {
         }
         // A string that was wanted as a string stays one.
         assert_eq!(read(r#"{"text":"{}"}"#).unwrap().1, Vec::<String>::new());
+    }
+
+    #[test]
+    fn a_key_is_filled_in_where_it_was_left_empty_and_nothing_else_changes() {
+        let declared = json!({ "type": "object", "required": ["id"], "properties": { "id": { "type": "string" } } });
+        let schema = Schema::compile(&declared).unwrap();
+        let fill = Fill {
+            member: "id",
+            value: "k1",
+        };
+        let read = |written: &str| {
+            let mut written = Written::read(written).unwrap();
+            written.fill(fill);
+            let key = written.text("id").unwrap();
+            let wanted = Wanted {
+                schema: &schema,
+                declared: &declared,
+            };
+            let read = Arguments::check(written, wanted, Fillings::new()).unwrap();
+            (read.raw.get().to_owned(), read.repairs.len(), key)
+        };
+        let sent = |text: &str, repairs, key: &str| (text.to_owned(), repairs, key.to_owned());
+        assert_eq!(read(""), sent(r#"{"id":"k1"}"#, 1, "k1"));
+        assert_eq!(
+            read(r#"{"n": 1.50, "id": ""}"#),
+            sent(r#"{"n":1.50,"id":"k1"}"#, 1, "k1")
+        );
+        assert_eq!(read(r#"{"id":null}"#), sent(r#"{"id":"k1"}"#, 1, "k1"));
+        assert_eq!(
+            read(r#"{ "id": "mine" }"#),
+            sent(r#"{ "id": "mine" }"#, 0, "mine")
+        );
     }
 
     #[test]

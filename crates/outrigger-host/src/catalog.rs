@@ -12,9 +12,11 @@ use std::time::Duration;
 
 use outrigger_connect::{ServerName, ToolListing};
 use serde_json::Value;
+use serde_json::value::RawValue;
 
 pub use definition::Annotations;
 pub use filter::ToolFilter;
+pub(crate) use hygiene::hidden_in;
 pub use instructions::{INSTRUCTION_CHARACTERS, Instructions};
 
 use crate::digest::Digest;
@@ -49,6 +51,8 @@ pub struct CatalogTool {
     pub tokens: u64,
     /// What *local* configuration says about its server.
     pub standing: Standing,
+    /// The definition as it came, with what is not known here.
+    pub raw: Box<RawValue>,
     /// What [`CatalogTool::digest`] is the fingerprint of, as JSON text.
     pub(crate) definition: Box<str>,
 }
@@ -82,7 +86,7 @@ pub struct SetAside {
 }
 
 /// The tools of one server.
-#[derive(Debug, Default)]
+#[derive(Debug, Clone, Default)]
 pub struct ServerCatalog {
     /// Usable tools, in the server's order.
     pub tools: Vec<Arc<CatalogTool>>,
@@ -96,10 +100,14 @@ pub struct ServerCatalog {
     pub instructions_wait: bool,
     /// Usable tools that configuration does not let through (`allowed_tools`, `disabled_tools`).
     pub withheld: Vec<Arc<CatalogTool>>,
+    /// Whether the server has not been started yet, and this is what it had when it was last seen.
+    pub remembered: bool,
     /// Why the listing is not whole.
     pub problems: Vec<String>,
     /// What the server says about how it is used.
     pub instructions: Option<Instructions>,
+    /// It says that it has resources.
+    pub resources: bool,
     /// How many announcements of changes had come when it was asked for.
     pub(crate) as_of: u64,
     /// How many pages were read.
@@ -178,6 +186,21 @@ impl ServerCatalog {
     pub fn tokens(&self) -> u64 {
         self.tools.iter().map(|tool| tool.tokens).sum()
     }
+}
+
+/// A tool of the host itself, declared like that of a server; `None` when the definition is not sound.
+pub(crate) fn own(host: &str, name: &'static str, declared: &Value) -> Option<CatalogTool> {
+    let server = ServerName::new(host).ok()?;
+    let standing = Standing {
+        builtin: true,
+        ..Standing::default()
+    };
+    let raw = serde_json::value::to_raw_value(declared).ok()?;
+    let tool = definition::read(&server, standing, &raw).ok()?;
+    Some(CatalogTool {
+        name: ToolName::own(name),
+        ..tool
+    })
 }
 
 /// All connected servers' tools at one moment.

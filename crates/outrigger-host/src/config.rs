@@ -9,14 +9,17 @@
 //!
 //! Leaves out: deciding about calls (policy), asking whether a project is trusted, building models.
 
+mod artifacts;
 mod cases;
 mod defaults;
 mod discover;
+mod discovery;
 mod environment;
 mod expand;
 mod gap;
 mod hook;
 pub mod import;
+mod kept;
 mod literal;
 mod load;
 mod lower;
@@ -29,8 +32,10 @@ mod policy;
 mod problem;
 mod project;
 mod reference;
+mod repeating;
 mod report;
 mod resolve;
+mod results;
 mod run;
 mod secret;
 mod server;
@@ -46,9 +51,12 @@ use std::time::Duration;
 use indexmap::IndexMap;
 use outrigger_connect::ServerName;
 
+pub use artifacts::ArtifactSettings;
 pub use cases::{PolicyCase, policy_cases};
 pub use defaults::ServerDefaults;
+pub use discovery::{DiscoveryMode, DiscoverySettings};
 pub use hook::{HookEvent, HookSettings};
+pub use kept::{Kept, kept};
 pub use literal::Literal;
 pub use load::{load, load_instead};
 pub use model::{ApiKey, ModelSettings, ProviderEntry, ProviderSettings, ProviderState};
@@ -58,11 +66,14 @@ pub use policy::{Decision, Mode, ModeRefused, PolicyRule, PolicyTable, ToolMatch
 pub use problem::{ConfigProblem, Excerpt, Severity};
 pub use project::{Brought, Project, ProjectStanding, Trust};
 pub use reference::{Reference, Resolver, Unresolved};
+pub use repeating::{Repeating, ToolRepeating};
 pub(crate) use report::nearest;
 pub use resolve::ReferenceUse;
+pub use results::{ResultSettings, ToolRoom};
 pub use run::{BuiltinSettings, RunLimits};
-pub use server::{EntryState, ServerEntry, ServerSettings, Shadowed};
+pub use server::{EntryState, ServerEntry, ServerSettings, ServerStart, Shadowed};
 pub use surroundings::Surroundings;
+pub use value::{parse_duration, parse_size};
 
 /// The configuration of a run, as meant.
 #[derive(Debug, Clone)]
@@ -81,11 +92,17 @@ pub struct Config {
     pub defaults: ServerDefaults,
     /// Which built-in servers are on.
     pub builtin: BuiltinSettings,
+    /// How much of the tools a model is shown at once.
+    pub discovery: DiscoverySettings,
     /// What else has a say about calls: hooks of managed files first, then `--config`, project and
     /// user; in a file as written. Those of a project that is not trusted are not run.
     pub hooks: Vec<HookSettings>,
     /// `[secrets] timeout`: how long one reference may take to be followed. 30 seconds by default.
     pub secret_timeout: Setting<Duration>,
+    /// What garbage collection of artifacts removes.
+    pub artifacts: ArtifactSettings,
+    /// How much of what tools return a model is shown.
+    pub results: ResultSettings,
     /// Secrets that stand in the files themselves, as far as they look like it.
     pub literals: Vec<Literal>,
     /// What is wrong outside of servers and providers, whose own problems are in their entries.
@@ -175,6 +192,7 @@ impl Config {
             let wanted = builtin == name && self.servers.is_empty();
             on.value = wanted && (on.value || on.origin.layer == Layer::Builtin);
         }
+        self.builtin.artifacts.value = false;
         !self.servers.is_empty() || !self.builtin_servers().is_empty()
     }
 

@@ -189,7 +189,7 @@ impl Grants {
                 && grant.tool == question.tool.name.as_str()
                 && grant.definition == definition
                 && now < grant.until
-                && grant.arguments.matches(question.arguments)
+                && grant.arguments.matches(question.exact)
         });
         found.cloned()
     }

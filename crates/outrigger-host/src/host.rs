@@ -4,12 +4,14 @@
 //! nobody. What they offer is gathered in a catalog that changes between turns only: whoever works
 //! with tools takes a frozen [`Toolset`].
 
+mod artifacts;
 pub(crate) mod person;
 mod server;
+mod wanted;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::atomic::{AtomicU32, Ordering};
-use std::sync::{Arc, PoisonError, RwLock};
+use std::sync::{Arc, PoisonError, RwLock, Weak};
 use std::time::Duration;
 
 use futures::future::join_all;
@@ -22,22 +24,29 @@ use tokio_util::task::TaskTracker;
 pub use server::{Failure, FailureKind, Ready, ServerState};
 
 use crate::approve::Approver;
-use crate::catalog::{Catalog, CatalogTool, ServerCatalog};
-use crate::config::{Config, Decision};
+use crate::artifact::{Artifacts, Handles};
+use crate::catalog::{Catalog, CatalogTool, ServerCatalog, Standing};
+use crate::config::{Config, Decision, DiscoverySettings, EntryState, ResultSettings, ServerEntry};
+use crate::discovery::{Always, Finder};
 use crate::hooks::Hooks;
 use crate::host::person::Person;
 use crate::host::server::{Launch, Member, Plan};
+use crate::offers::{self, Shelf};
 use crate::outcome::{CallOutcome, Rejection};
 use crate::pins::{Pins, ServerIdentity};
-use crate::pipeline::Sessions;
-use crate::policy::{Origins, Policy};
+use crate::pipeline::{Broken, Sessions, Unknowns};
+use crate::policy::{Origins, Policy, glob};
 use crate::questions::{Clerk, Questions};
 use crate::review::{self, Flag};
 use crate::toolset::{MissingServer, Toolset};
+use crate::traces::Traces;
 use crate::words::Checks;
 
 /// How long a call waits for a listing that an announced change has made necessary.
 const IN_STEP: Duration = Duration::from_secs(15);
+
+/// How long the end of a connection may take to be noticed.
+const NOTICED: Duration = Duration::from_secs(1);
 
 /// What a host is made of, besides its configuration.
 pub struct Parts {
@@ -57,6 +66,10 @@ pub struct Parts {
     pub pins: Pins,
     /// Have a say about calls.
     pub hooks: Arc<Hooks>,
+    /// Keeps what is too large or no text to be shown or recorded; without it, that is cut off.
+    pub artifacts: Option<Artifacts>,
+    /// Knows the trace that the run belongs to, where there is one.
+    pub traces: Option<Arc<dyn Traces>>,
 }
 
 /// A server in this process.
@@ -68,6 +81,9 @@ pub struct Builtin {
     pub description: String,
     /// Serves it.
     pub pipe: Arc<dyn ServePipe>,
+    /// It reads artifacts, and is started when there is one to read. Its results are data of the
+    /// servers that these came from.
+    pub on_demand: bool,
 }
 
 /// The servers of a run; clones share them.
@@ -76,23 +92,50 @@ pub struct Host {
     shared: Arc<Shared>,
 }
 
+/// A host, as long as somebody else keeps it.
+#[derive(Clone)]
+pub struct WeakHost(Weak<Shared>);
+
+impl WeakHost {
+    /// The host, if it is still there.
+    pub fn upgrade(&self) -> Option<Host> {
+        self.0.upgrade().map(|shared| Host { shared })
+    }
+}
+
 struct Shared {
     run: Run,
     redactor: Redactor,
     policy: Policy,
     approver: Arc<dyn Approver>,
     hooks: Arc<Hooks>,
+    traces: Option<Arc<dyn Traces>>,
     sessions: Sessions,
+    unknowns: Arc<Unknowns>,
     person: Arc<Person>,
     calls: AtomicU32,
     /// Servers whose words have been shown in this run.
     origins: RwLock<Origins>,
+    artifacts: Option<Artifacts>,
+    /// The artifacts that this run may use.
+    handles: Handles,
+    /// Cancelled, in the sense of over, when there is an artifact to read.
+    wanted: CancellationToken,
+    /// The server that reads them.
+    reader: Option<ServerName>,
+    results: ResultSettings,
+    /// Tools that break their contract.
+    broken: Arc<Broken>,
     servers: BTreeMap<ServerName, Member>,
     /// All servers of the configuration, those that this host leaves out as well.
     names: BTreeSet<ServerName>,
+    shelf: Shelf,
     catalog: Arc<RwLock<Catalog>>,
     pins: Arc<Pins>,
     published: watch::Sender<u64>,
+    discovery: DiscoverySettings,
+    always: Arc<Always>,
+    finder: Finder,
     stop: CancellationToken,
     tasks: TaskTracker,
 }
@@ -121,7 +164,10 @@ impl Host {
         redactor.learn(config.secrets());
         let person = Arc::new(Person::default());
         let clerk = Clerk::new(parts.questions, parts.run.clone(), Arc::clone(&person));
+        let (wanted, broken) = (CancellationToken::new(), Arc::<Broken>::default());
         let launch = Launch {
+            wanted: wanted.clone(),
+            broken: Arc::clone(&broken),
             pins: Arc::clone(&pins),
             published: published.clone(),
             connector: parts.connector,
@@ -143,15 +189,27 @@ impl Host {
             policy: parts.policy,
             approver: parts.approver,
             hooks: parts.hooks,
+            traces: parts.traces,
             sessions: Sessions::default(),
+            unknowns: Arc::default(),
             person,
             calls: AtomicU32::new(0),
             origins: RwLock::default(),
+            artifacts: parts.artifacts,
+            handles: Handles::default(),
+            wanted,
+            reader: reader(config, &parts.builtins),
+            results: config.results.clone(),
+            broken,
             servers,
             names,
+            shelf: Shelf::default(),
             catalog,
             pins,
             published,
+            discovery: config.discovery.clone(),
+            always: Arc::new(always(config)),
+            finder: Finder::default(),
             stop,
             tasks,
         };
@@ -167,11 +225,16 @@ impl Host {
         let wait = join_all(members.map(|member| {
             let mut state = member.state.clone();
             // An error means that the server's task is gone, and so is the waiting.
-            async move { state.wait_for(|state| !state.is_starting()).await.is_ok() }
+            async move {
+                state
+                    .wait_for(|state| !member.is_unsettled(state))
+                    .await
+                    .is_ok()
+            }
         }));
         tokio::time::timeout(patience, wait).await.ok();
         let members = self.shared.servers.iter();
-        let starting = members.filter(|(_, member)| member.state.borrow().is_starting());
+        let starting = members.filter(|(_, member)| member.is_unsettled(&member.state.borrow()));
         starting.map(|(name, _)| name.clone()).collect()
     }
 
@@ -194,6 +257,11 @@ impl Host {
         Some(member.state.clone())
     }
 
+    /// The catalog's revision, to be waited on.
+    pub fn published(&self) -> watch::Receiver<u64> {
+        self.shared.published.subscribe()
+    }
+
     /// What all connected servers offer, whoever may use it.
     pub fn catalog(&self) -> Catalog {
         self.shared
@@ -206,11 +274,22 @@ impl Host {
     /// The tools that may be used now, frozen.
     pub fn toolset(&self) -> Arc<Toolset> {
         let catalog = self.catalog();
+        let resources = catalog.servers.values().any(|server| server.resources);
         let allowed = |tool: &&Arc<CatalogTool>| {
+            // Where nobody has resources, tools to read them are of no use.
+            if offers::reaches(tool) && !resources {
+                return false;
+            }
             let outlook = self.shared.policy.outlook(&***tool);
             outlook.verdict.decision != Decision::Deny
         };
-        let tools = catalog.tools().filter(allowed).cloned().collect();
+        // What comes to a conversation later stands last: what was there stays where it was.
+        let (last, first): (Vec<_>, Vec<_>) = catalog
+            .tools()
+            .filter(allowed)
+            .cloned()
+            .partition(|tool| self.reads_artifacts(tool));
+        let tools = [first, last].concat();
         let missing = self.shared.servers.iter().filter_map(|(name, member)| {
             let reason = member.state.borrow().why_missing()?;
             Some(MissingServer {
@@ -222,8 +301,15 @@ impl Host {
             let instructions = server.instructions.clone()?;
             Some((name.clone(), instructions))
         });
-        let toolset = Toolset::new(catalog.revision, tools, missing.collect());
-        Arc::new(toolset.with_instructions(instructions))
+        let instructions: Vec<_> = instructions.collect();
+        let toolset = Toolset::new(catalog, tools, missing.collect())
+            .with_instructions(instructions)
+            .with_discovery(
+                self.shared.discovery.clone(),
+                Arc::clone(&self.shared.always),
+            )
+            .with_servers(self.known_servers(), self.has_lazy());
+        Arc::new(toolset)
     }
 
     /// What was approved of the servers' tools.
@@ -261,6 +347,11 @@ impl Host {
         self.shared.tasks.wait().await;
     }
 
+    /// Finds tools by words.
+    pub(crate) fn finder(&self) -> &Finder {
+        &self.shared.finder
+    }
+
     pub(crate) fn run(&self) -> &Run {
         &self.shared.run
     }
@@ -275,12 +366,67 @@ impl Host {
         &*self.shared.approver
     }
 
+    pub(crate) fn traces(&self) -> Option<&Arc<dyn Traces>> {
+        self.shared.traces.as_ref()
+    }
+
     pub(crate) fn hooks(&self) -> &Hooks {
         &self.shared.hooks
     }
 
     pub(crate) fn sessions(&self) -> &Sessions {
         &self.shared.sessions
+    }
+
+    pub(crate) fn unknowns(&self) -> &Arc<Unknowns> {
+        &self.shared.unknowns
+    }
+
+    /// How often a call of this tool may be made again by itself; `None`: it must not be made twice.
+    pub(crate) fn retries(&self, tool: &CatalogTool) -> Option<u32> {
+        let repeating = &self.shared.servers.get(&tool.server)?.repeating;
+        let twice = self.shared.policy.only_reads(tool) || repeating.is_idempotent(&tool.raw_name);
+        twice.then_some(repeating.retries)
+    }
+
+    /// The argument that holds the idempotency key of this tool, where configuration names one and the
+    /// tool's schema has it.
+    pub(crate) fn idempotency_key<'s>(&'s self, tool: &'s CatalogTool) -> Option<&'s str> {
+        let member = self.shared.servers.get(&tool.server)?;
+        let key = member.repeating.idempotency_key(&tool.raw_name)?;
+        tool.input_schema.get("properties")?.get(key).map(|_| key)
+    }
+
+    /// How long a late answer of a server is worth waiting for.
+    pub(crate) fn patience(&self, server: &ServerName) -> Duration {
+        let member = self.shared.servers.get(server);
+        member.map_or(Duration::ZERO, |member| member.late)
+    }
+
+    /// Prompts and resources that have been listed.
+    pub(crate) fn shelf(&self) -> &Shelf {
+        &self.shared.shelf
+    }
+
+    /// The servers of this host, by name.
+    pub fn server_names(&self) -> Vec<ServerName> {
+        self.shared.servers.keys().cloned().collect()
+    }
+
+    /// Where a server stands; `None` when there is no such server.
+    pub(crate) fn state_of(&self, server: &ServerName) -> Option<ServerState> {
+        let member = self.shared.servers.get(server)?;
+        Some(member.state.borrow().clone())
+    }
+
+    /// What local configuration says about a server; `None` when there is no such server.
+    pub(crate) fn standing_of(&self, server: &ServerName) -> Option<Standing> {
+        Some(self.shared.servers.get(server)?.standing)
+    }
+
+    /// A host that does not keep its servers: for what belongs to one of them.
+    pub fn downgrade(&self) -> WeakHost {
+        WeakHost(Arc::downgrade(&self.shared))
     }
 
     /// How long questions to a person have been open in all; whoever keeps a clock takes it off.
@@ -343,6 +489,24 @@ impl Host {
         }
     }
 
+    /// Waits, for a moment, until it is known here that a connection has ended: the turn that follows a
+    /// lost call is not to be offered tools that nobody has.
+    pub(crate) async fn ended(&self, server: &ServerName, connection: &Connection) {
+        let Some(member) = self.shared.servers.get(server) else {
+            return;
+        };
+        let (mut ended, mut state) = (connection.ended(), member.state.clone());
+        let noticed = async {
+            ended.wait_for(Option::is_some).await.ok();
+            let gone = |state: &ServerState| match state {
+                ServerState::Ready(ready) => ready.connection.ended().borrow().is_none(),
+                _ => true,
+            };
+            state.wait_for(gone).await.ok();
+        };
+        tokio::time::timeout(NOTICED, noticed).await.ok();
+    }
+
     /// Whether the server was started again since this was last asked.
     pub(crate) fn take_restarted(&self, server: &ServerName) -> bool {
         let member = self.shared.servers.get(server);
@@ -373,10 +537,32 @@ impl Host {
             .filter(|other| other.annotations.read_only == Some(true))
             .collect();
         Checks {
+            sent: None,
             trusted: names(trusted),
             claimed: names(claimed),
         }
     }
+}
+
+/// Which tools are declared to models however many there are. A glob that cannot be read was reported
+/// with the configuration.
+fn always(config: &Config) -> Always {
+    let of_server = |(name, entry): (&ServerName, &ServerEntry)| {
+        let EntryState::Ready(settings) = &entry.state else {
+            return None;
+        };
+        let globs = settings.always.iter();
+        let globs: Vec<_> = globs.filter_map(|text| glob(text).ok()).collect();
+        (!globs.is_empty()).then(|| (name.clone(), globs))
+    };
+    config.servers.iter().filter_map(of_server).collect()
+}
+
+/// The built-in server that reads artifacts, unless a configured one stands in its place.
+fn reader(config: &Config, builtins: &[Builtin]) -> Option<ServerName> {
+    let mut builtins = builtins.iter();
+    let reader = builtins.find(|builtin| builtin.on_demand)?;
+    (!config.servers.contains_key(&reader.name)).then(|| reader.name.clone())
 }
 
 impl Drop for Shared {

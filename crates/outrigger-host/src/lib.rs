@@ -7,19 +7,23 @@
 
 pub mod approve;
 mod arguments;
+pub mod artifact;
 pub mod catalog;
 pub mod config;
 mod digest;
+pub mod discovery;
 pub mod grants;
 pub mod hidden;
 pub mod hooks;
 mod host;
 mod kept_file;
 mod name;
+pub mod offers;
 pub mod outcome;
 pub mod pins;
 mod pipeline;
 pub mod policy;
+mod preview;
 pub mod questions;
 pub mod result;
 pub mod review;
@@ -27,11 +31,18 @@ mod schema;
 mod text;
 pub mod tokens;
 pub mod toolset;
+mod traces;
 pub mod words;
 
 pub use digest::Digest;
-pub use host::{Builtin, Failure, FailureKind, Host, Parts, Ready, ServerState, ServerStatus};
+pub use host::{
+    Builtin, Failure, FailureKind, Host, Parts, Ready, ServerState, ServerStatus, WeakHost,
+};
 pub use kept_file::KeptFileError;
 pub use name::ToolName;
-pub use pipeline::{CallContext, CallReport, Permit, ProposedCall};
+pub use pipeline::{
+    CallContext, CallReport, KeptCall, LateNote, Permit, ProposedCall, Repeat, RepeatKey, Retold,
+};
+pub use preview::Preview;
 pub use schema::{Schema, UnusableSchema, Violation};
+pub use traces::Traces;

@@ -34,6 +34,11 @@ impl ToolName {
         Self(hashed(server, tool).into())
     }
 
+    /// The name of one of the host's own tools, which is no server's: it does not begin like those.
+    pub(crate) fn own(name: &'static str) -> Self {
+        Self(name.into())
+    }
+
     /// The name as text.
     pub fn as_str(&self) -> &str {
         &self.0

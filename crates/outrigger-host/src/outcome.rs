@@ -5,6 +5,7 @@ use std::time::Duration;
 use outrigger_connect::ServerName;
 use outrigger_journal::OutcomeKind;
 
+use crate::pipeline::Repeat;
 use crate::result::ToolResult;
 use crate::schema::Violation;
 
@@ -12,7 +13,7 @@ use crate::schema::Violation;
 #[derive(Debug)]
 pub enum CallOutcome {
     /// The server answered; its `isError` is data for the model.
-    Completed(ToolResult),
+    Completed(Box<ToolResult>),
     /// Never sent: it could not be, or was not allowed.
     Rejected(Rejection),
     /// Not sent: the server was not there. Nothing left this process.
@@ -43,6 +44,18 @@ pub enum Rejection {
         /// Where and why, the first few.
         violations: Vec<Violation>,
     },
+    /// A handle in the arguments names no artifact that this run may use, or one that cannot be read.
+    NoArtifact {
+        /// As written.
+        handle: String,
+        /// Why.
+        reason: String,
+    },
+    /// The tool broke its contract too often in this run.
+    SetAside {
+        /// How.
+        reason: String,
+    },
     /// A rule denied it.
     Denied {
         /// The rule.
@@ -67,6 +80,9 @@ pub enum Rejection {
         /// The rule.
         rule: String,
     },
+    /// It was made before, nobody knows what came of it, and there was nobody to say that it may be
+    /// made again.
+    Repeats(Repeat),
     /// The tool's definition is no longer the one that was shown.
     Changed,
     /// The tool's definition is no longer the one that was approved, and a person has to look first.
@@ -91,6 +107,8 @@ pub enum UnknownReason {
     Unfinished(String),
     /// The caller gave up.
     Cancelled,
+    /// What an earlier run wrote down.
+    Earlier(String),
 }
 
 /// How a server broke its own contract.
@@ -102,6 +120,8 @@ pub struct ContractViolation {
     pub tool: String,
     /// What is wrong, with the JSON pointer where there is one.
     pub what: String,
+    /// The JSON pointer (RFC 6901) into the structured content, to the first place that is wrong.
+    pub pointer: Option<String>,
 }
 
 impl CallOutcome {
@@ -134,6 +154,7 @@ impl Rejection {
                 | Self::Hook { .. }
                 | Self::Declined { .. }
                 | Self::NobodyToAsk { .. }
+                | Self::Repeats(_)
                 | Self::HeldBack
         )
     }

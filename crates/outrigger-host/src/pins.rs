@@ -12,12 +12,14 @@
 mod change;
 mod lock_file;
 
+use std::collections::BTreeMap;
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use outrigger_connect::ServerName;
 use serde_json::Value;
+use serde_json::value::RawValue;
 
 pub use change::{Change, ChangeKind, changes};
 use lock_file::LockFile;
@@ -265,6 +267,29 @@ impl Pins {
             Whose::Project => known.project = written,
         }
         Ok(())
+    }
+
+    /// The definitions that were approved of a server, as far as they are kept here, by name.
+    pub(crate) fn last_known(&self, server: &ServerIdentity) -> Vec<Box<RawValue>> {
+        let key = server.key();
+        let known = self.known();
+        let files = [
+            Some(&known.user),
+            server.of_project.then_some(&known.project),
+        ];
+        let digests: BTreeMap<&str, &str> = files
+            .into_iter()
+            .flatten()
+            .flat_map(|file| file.tools(&key))
+            .collect();
+        let read = |digest: &str| {
+            let text = fs::read_to_string(self.definition(digest)?).ok()?;
+            let value: Value = serde_json::from_str(&text).ok()?;
+            // Somebody may have changed what only we write.
+            let sound = Digest::of(&value).to_string() == digest;
+            sound.then(|| RawValue::from_string(text).ok())?
+        };
+        digests.into_values().filter_map(read).collect()
     }
 
     /// Why a first sight could not be kept; the first time that happened.

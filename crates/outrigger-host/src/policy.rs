@@ -19,7 +19,9 @@ use globset::{GlobBuilder, GlobMatcher};
 
 pub use decision::{Considered, Explanation, Outlook, Verdict};
 pub use expression::{BadCondition, Condition};
-pub use facts::{Call, DataOrigin, NamedTool, Origins, Principal, Subject};
+pub use facts::{
+    Call, DataOrigin, NamedTool, OfferKind, Offered, Origins, Principal, Reach, Subject,
+};
 pub use replay::{Replayed, replay};
 pub use rule::Effect;
 
@@ -207,7 +209,8 @@ impl Policy {
             Winner::Vote(vote) => indices.get(vote).copied(),
             Winner::Fallback => None,
         };
-        if self.mode == Mode::Plan && decision != Decision::Deny && !self.reads(subject) {
+        let free = subject.is_by_hand() || self.reads(subject);
+        if self.mode == Mode::Plan && decision != Decision::Deny && !free {
             return (planning(), None);
         }
         if decision == Decision::Ask
@@ -233,9 +236,11 @@ impl Policy {
         })
     }
 
-    /// What holds for a tool that no rule names.
+    /// What holds for a tool, prompt or resource that no rule names.
     fn fallback(&self, subject: &Subject<'_>) -> Verdict {
-        let (decision, rule) = if subject.standing.builtin {
+        let (decision, rule) = if subject.is_by_hand() {
+            (Decision::Allow, "the person asked for it")
+        } else if subject.standing.builtin {
             (Decision::Allow, "built-in tools may run")
         } else if self.reads(subject) && self.default != Decision::Deny {
             (

@@ -13,7 +13,7 @@ mod sampling;
 use std::sync::Arc;
 
 use async_trait::async_trait;
-use outrigger_connect::{Asker, Elicitation, Root};
+use outrigger_connect::{Asker, Elicitation, OnLogged, Refusal, Root};
 use serde_json::value::RawValue;
 
 pub(crate) use clerk::Clerk;
@@ -28,6 +28,11 @@ pub struct Questions {
     pub sampler: Option<Arc<dyn Sampler>>,
     /// The folders that a server may work in.
     pub roots: Vec<Root>,
+    /// Somebody else who is connected, and answers for a model and folders of their own. Stands in the
+    /// place of `sampler` and `roots`.
+    pub passing: Option<Arc<dyn Passing>>,
+    /// Told of log messages of servers.
+    pub logged: Option<OnLogged>,
 }
 
 /// Which questions of one server are answered; a person writes that into its configuration.
@@ -66,6 +71,23 @@ pub trait Respondent: Send + Sync {
 
     /// Whether the server may have what the model said.
     async fn may_return(&self, asker: &Asker, completion: &Completion) -> Response;
+
+    /// Whether there is one person behind it, who is asked one question at a time.
+    fn is_one_person(&self) -> bool {
+        true
+    }
+}
+
+/// Somebody to whom servers' questions are passed on as they came.
+#[async_trait]
+pub trait Passing: Send + Sync {
+    /// Asks `sampling/createMessage` or `roots/list`; the answer is the result of that method.
+    async fn pass(
+        &self,
+        asker: &Asker,
+        method: &str,
+        params: Option<&RawValue>,
+    ) -> Result<Box<RawValue>, Refusal>;
 }
 
 /// What came of a question to a person.

@@ -56,7 +56,10 @@ impl Schema {
         errors
             .map(|error| Violation {
                 pointer: error.instance_path().as_str().to_owned(),
-                message: brief(&error.to_string()),
+                message: match long(error.instance()) {
+                    Some(words) => brief(&error.masked_with(words).to_string()),
+                    None => brief(&error.to_string()),
+                },
             })
             .collect()
     }
@@ -110,6 +113,13 @@ impl fmt::Display for Violation {
             write!(f, "`{}`: {}", self.pointer, self.message)
         }
     }
+}
+
+/// What stands for a text that is too long to be quoted at all.
+fn long(value: &Value) -> Option<String> {
+    const BYTES: usize = 4096;
+    let text = value.as_str().filter(|text| text.len() > BYTES)?;
+    Some(format!("a text of {} bytes", text.len()))
 }
 
 /// Validators quote the offending value; a long one would bury the message.

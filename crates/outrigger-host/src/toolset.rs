@@ -5,16 +5,44 @@ use std::sync::Arc;
 
 use outrigger_connect::ServerName;
 
-use crate::catalog::{CatalogTool, Instructions};
+use crate::catalog::{Catalog, CatalogTool, Instructions};
+use crate::config::DiscoverySettings;
+use crate::discovery::Always;
 
 /// The tools of one turn. It does not change; a new turn takes a new one.
 #[derive(Debug, Default)]
 pub struct Toolset {
-    revision: u64,
+    catalog: Catalog,
     tools: Vec<Arc<CatalogTool>>,
     by_name: HashMap<String, usize>,
     missing: Vec<MissingServer>,
     instructions: Vec<(ServerName, Instructions)>,
+    servers: Vec<KnownServer>,
+    has_lazy: bool,
+    discovery: DiscoverySettings,
+    always: Arc<Always>,
+}
+
+/// A server as a model may know of it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct KnownServer {
+    /// Its name.
+    pub server: ServerName,
+    /// What a person wrote that it is for.
+    pub description: Option<String>,
+    /// Where it stands.
+    pub standing: ServerStanding,
+}
+
+/// Where a server stands, for a model.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum ServerStanding {
+    /// It can be used.
+    Ready,
+    /// It is started when it is wanted.
+    Idle,
+    /// It is starting, or cannot be had.
+    Unavailable,
 }
 
 /// A configured server whose tools are not there.
@@ -27,8 +55,9 @@ pub struct MissingServer {
 }
 
 impl Toolset {
+    /// `tools`: those of the catalog that may be used.
     pub(crate) fn new(
-        revision: u64,
+        catalog: Catalog,
         tools: Vec<Arc<CatalogTool>>,
         missing: Vec<MissingServer>,
     ) -> Self {
@@ -38,12 +67,53 @@ impl Toolset {
             .map(|(at, tool)| (tool.name.as_str().to_owned(), at))
             .collect();
         Self {
-            revision,
+            catalog,
             tools,
             by_name,
             missing,
-            instructions: Vec::new(),
+            ..Self::default()
         }
+    }
+
+    /// Says how much of it models are shown, and what in any case.
+    pub(crate) fn with_discovery(
+        mut self,
+        settings: DiscoverySettings,
+        always: Arc<Always>,
+    ) -> Self {
+        self.discovery = settings;
+        self.always = always;
+        self
+    }
+
+    /// Puts beside the tools what there is of servers. `lazy`: some are started when they are wanted.
+    pub(crate) fn with_servers(mut self, servers: Vec<KnownServer>, lazy: bool) -> Self {
+        self.servers = servers;
+        self.has_lazy = lazy;
+        self
+    }
+
+    /// The servers that are not switched off, by name.
+    pub fn servers(&self) -> &[KnownServer] {
+        &self.servers
+    }
+
+    /// Whether servers are started when they are wanted.
+    pub(crate) fn has_lazy(&self) -> bool {
+        self.has_lazy
+    }
+
+    pub(crate) fn discovery(&self) -> &DiscoverySettings {
+        &self.discovery
+    }
+
+    pub(crate) fn always(&self) -> &Always {
+        &self.always
+    }
+
+    /// The catalog that it was taken from, whoever may use what is in it.
+    pub(crate) fn catalog(&self) -> &Catalog {
+        &self.catalog
     }
 
     /// Puts beside the tools what their servers say about them.
@@ -62,7 +132,7 @@ impl Toolset {
 
     /// Revision of the catalog that it was taken from.
     pub fn revision(&self) -> u64 {
-        self.revision
+        self.catalog.revision
     }
 
     /// The tools, by server, and within a server in its own order: authors put first what is meant

@@ -60,6 +60,17 @@ pub enum JournalError {
         /// The newest format known here.
         known: u32,
     },
+    /// It was written by an older version, which is using it.
+    #[error(
+        "the journal `{}` has format {found} and is in use by the older version of the program that made it; end that, then try again",
+        path.display()
+    )]
+    OlderInUse {
+        /// The file.
+        path: PathBuf,
+        /// Its format.
+        found: u32,
+    },
     /// It is not a journal, or damaged.
     #[error("`{}` is not a usable journal: {reason}; move the file aside to begin a new one", path.display())]
     Corrupt {
@@ -84,6 +95,14 @@ pub enum JournalError {
     Overrun {
         /// The file.
         path: PathBuf,
+    },
+    /// A file that it refers to cannot be looked at or removed.
+    #[error("a file of the journal `{}` cannot be used: {reason}", path.display())]
+    Files {
+        /// The journal.
+        path: PathBuf,
+        /// What the system said.
+        reason: String,
     },
     /// It was closed before.
     #[error("the journal `{}` is closed", path.display())]

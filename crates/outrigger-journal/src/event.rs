@@ -2,13 +2,18 @@
 //! exporters all read it. Events are facts: their names and fields are stable; a changed meaning
 //! raises [`VERSION`].
 
+use std::collections::BTreeMap;
+
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
 
-use crate::RunId;
+use crate::{ArtifactRef, Digest, RunId};
 
 mod read;
+mod words;
+
+pub use words::{DecidedBy, HookSaid, OutcomeKind, QuestionAnswer, RunStatus};
 
 /// Version of this vocabulary, written with every event.
 pub const VERSION: u32 = 1;
@@ -48,6 +53,25 @@ pub enum Event {
         workspace: String,
         /// Version of the program.
         version: String,
+    },
+    /// The run goes on where an earlier one stopped.
+    RunResumed {
+        /// The earlier run.
+        from: RunId,
+    },
+    /// The conversation with the model grew by one message. Those that a resumed run took over come
+    /// first.
+    MessageAdded {
+        /// The turn that it came with; 0 before the first.
+        turn: u32,
+        /// The message in the agent's words: `role` and what was said.
+        message: Box<RawValue>,
+        /// Configured names of servers whose words are in it.
+        #[serde(default, skip_serializing_if = "Vec::is_empty")]
+        origins: Vec<String>,
+        /// Calls whose outcome was unknown, and of which the message tells what is known now.
+        #[serde(default, skip_serializing_if = "Vec::is_empty")]
+        makes_known: Vec<CallRef>,
     },
     /// A server is connected and listed.
     ServerReady {
@@ -118,6 +142,67 @@ pub enum Event {
         /// More about that, for a person.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         reason: Option<String>,
+        /// Where in a distributed trace the server says that it stands, as a W3C `traceparent`.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        traceparent: Option<String>,
+        /// Milliseconds from question to end, where they were counted.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        took_ms: Option<u64>,
+    },
+    /// Somebody wanted the messages of a prompt; how that ended.
+    PromptFetched {
+        /// Configured name of the server.
+        server: String,
+        /// The server's name for the prompt.
+        prompt: String,
+        /// What it was told.
+        arguments: BTreeMap<String, String>,
+        /// `person` or `model`.
+        asked_by: String,
+        /// Who had the last word.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        by: Option<DecidedBy>,
+        /// The rule that decided, as a person would find it.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        rule: Option<String>,
+        /// How it ended.
+        outcome: OutcomeKind,
+        /// What went wrong.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        error: Option<String>,
+        /// Bytes of its content.
+        bytes: u64,
+        /// Milliseconds from sending to the end; 0 when nothing was sent.
+        took_ms: u64,
+    },
+    /// Somebody wanted to read a resource; how that ended.
+    ResourceRead {
+        /// Configured name of the server.
+        server: String,
+        /// Its address.
+        uri: String,
+        /// `person` or `model`.
+        asked_by: String,
+        /// Who had the last word; absent for a model, whose call was decided about.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        by: Option<DecidedBy>,
+        /// The rule that decided, as a person would find it.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        rule: Option<String>,
+        /// How it ended.
+        outcome: OutcomeKind,
+        /// What went wrong.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        error: Option<String>,
+        /// Bytes of its content.
+        bytes: u64,
+        /// Milliseconds from sending to the end; 0 when nothing was sent.
+        took_ms: u64,
+    },
+    /// The person said something, in a run that goes on from answer to answer.
+    PersonSaid {
+        /// What was typed.
+        text: String,
     },
     /// A turn began with a frozen toolset.
     TurnStarted {
@@ -153,6 +238,9 @@ pub enum Event {
         usage: Tokens,
         /// Milliseconds.
         took_ms: u64,
+        /// Tokens of the request, as this side counted them.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        counted: Option<Counted>,
     },
     /// A call was asked for. Nothing has been checked.
     CallProposed {
@@ -174,10 +262,13 @@ pub enum Event {
         server: String,
         /// The tool's own name.
         raw_tool: String,
-        /// The arguments that will be sent.
+        /// The arguments that will be sent; of artifacts, whose contents will be, the handles.
         arguments: Box<RawValue>,
         /// What was repaired, in words.
         repairs: Vec<String>,
+        /// The artifacts whose handles are in the arguments.
+        #[serde(default, skip_serializing_if = "Vec::is_empty")]
+        artifacts: Vec<HandedArtifact>,
     },
     /// Policy, and where it asked also somebody, decided.
     CallDecided {
@@ -212,10 +303,28 @@ pub enum Event {
         /// Milliseconds.
         took_ms: u64,
     },
+    /// Should the outcome of the call become unknown, these tools of its server could be used to look.
+    CallCheckable {
+        /// Number of the call.
+        call: u32,
+        /// Their model-facing names.
+        tools: Vec<String>,
+    },
     /// The call is about to be sent. Durable before its first byte leaves.
     CallIntent {
         /// Number of the call.
         call: u32,
+    },
+    /// The call is about to be sent once more: local configuration says that it may be.
+    CallRetried {
+        /// Number of the call.
+        call: u32,
+        /// 1 for the first repetition.
+        attempt: u32,
+        /// Milliseconds that were waited before.
+        wait_ms: u64,
+        /// What became of the attempt before.
+        reason: String,
     },
     /// The one end of a call.
     CallEnded {
@@ -227,10 +336,17 @@ pub enum Event {
         is_error: bool,
         /// One line for a person.
         summary: String,
-        /// The answer as it came, where there was one.
+        /// The answer as it came, where there was one and it is not too large to stand here.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         result: Option<Box<RawValue>>,
-        /// Estimated tokens of what the model reads of it, unless a hook changes that afterwards.
+        /// Where the answer is kept instead, when it is too large.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        kept: Option<Kept>,
+        /// The artifacts that the model is told of, in the order of the answer.
+        #[serde(default, skip_serializing_if = "Vec::is_empty")]
+        artifacts: Vec<ArtifactRef>,
+        /// Estimated tokens of what the model reads of it, unless a hook or the budget of its turn
+        /// changes that afterwards.
         tokens: u64,
         /// Milliseconds from sending to the end; 0 when nothing was sent.
         took_ms: u64,
@@ -243,9 +359,25 @@ pub enum Event {
         outcome: OutcomeKind,
         /// One line for a person.
         summary: String,
-        /// The answer as it came, where there was one.
+        /// The answer as it came, where there was one and it is not too large to stand here.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         result: Option<Box<RawValue>>,
+        /// Where the answer is kept instead, when it is too large.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        kept: Option<Kept>,
+    },
+    /// A person found out what came of a call whose outcome is unknown; mostly one of another run. The
+    /// outcome stays what it is.
+    CallSettled {
+        /// Run of the call.
+        of: RunId,
+        /// Number of the call.
+        call: u32,
+        /// Whether it took effect.
+        happened: bool,
+        /// What the person said about it.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        note: Option<String>,
     },
     /// The run ended; always the last event.
     RunEnded {
@@ -262,6 +394,34 @@ pub enum Event {
     },
 }
 
+/// An artifact that stands among the arguments of a call.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct HandedArtifact {
+    /// What it is.
+    #[serde(flatten)]
+    pub artifact: ArtifactRef,
+    /// The servers that its data came from.
+    pub origins: Vec<String>,
+}
+
+/// An answer that is kept as an artifact, not in the event itself.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Kept {
+    /// Of the artifact: JSON, as the answer came.
+    pub digest: Digest,
+    /// Its size.
+    pub bytes: u64,
+}
+
+/// A call, named from outside of its run.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+pub struct CallRef {
+    /// Its run.
+    pub run: RunId,
+    /// Its number within the run.
+    pub call: u32,
+}
+
 /// Tokens read and written.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Tokens {
@@ -273,153 +433,29 @@ pub struct Tokens {
     pub output: u64,
 }
 
-/// Who had the last word about a call.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub enum DecidedBy {
-    /// A rule, or the default, alone.
-    Policy,
-    /// A person, asked because of a rule.
-    Person,
-    /// What a person had said about such calls earlier.
-    Grant,
-    /// Nobody: a rule asked and there was nobody to answer.
-    Nobody,
-    /// A hook: it said no, or yes where a rule asked.
-    Hook,
+/// What this side counted of a request. Beside what the provider reports, it says where the tokens
+/// are, and how good the estimate is.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Counted {
+    /// The vocabulary: `o200k`, `cl100k`, or `estimate`.
+    pub by: String,
+    /// Whether that is the model's own vocabulary.
+    pub exact: bool,
+    /// All text of the request.
+    pub input: u64,
+    /// Of that, declarations of tools.
+    pub declarations: u64,
+    /// Declarations by server.
+    pub servers: Vec<ServerTokens>,
 }
 
-/// What a hook said.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub enum HookSaid {
-    /// Nothing about whether to go on.
-    Nothing,
-    /// The call may run, as far as rules ask.
-    Allow,
-    /// A person is to be asked.
-    Ask,
-    /// No.
-    Deny,
-    /// It gave no answer that can be read, in time; that counts as no.
-    Failed,
-}
-
-impl HookSaid {
-    /// The word that is stored and shown.
-    pub fn as_str(self) -> &'static str {
-        match self {
-            Self::Nothing => "nothing",
-            Self::Allow => "allow",
-            Self::Ask => "ask",
-            Self::Deny => "deny",
-            Self::Failed => "failed",
-        }
-    }
-}
-
-/// How a question of a server ended.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub enum QuestionAnswer {
-    /// The server was given what it asked for.
-    Given,
-    /// A person said no.
-    Declined,
-    /// A person gave no answer, and said so.
-    Dismissed,
-    /// Not answered: it is not offered, nobody was there, or nobody waits any more.
-    Refused,
-}
-
-/// How a call ended.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub enum OutcomeKind {
-    /// The server answered.
-    Completed,
-    /// Never sent: unknown tool, bad arguments, denied, nobody to ask.
-    Rejected,
-    /// Not sent: the server was not there.
-    NotSent,
-    /// Sent, no answer; whether it took effect is not known.
-    Unknown,
-    /// Answered, against the server's own contract.
-    Violated,
-}
-
-/// How a run ended.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub enum RunStatus {
-    /// With an answer or a result.
-    Done,
-    /// Without; the reason says why.
-    Failed,
-    /// At a limit (turns, calls, tokens, time).
-    Limited,
-    /// Refused: policy, or nobody to ask. There may be an answer all the same.
-    Refused,
-    /// The outcome of a call is unknown. There may be an answer all the same.
-    Unknown,
-    /// By the person.
-    Interrupted,
-}
-
-impl OutcomeKind {
-    /// All there are.
-    pub(crate) const ALL: [Self; 5] = [
-        Self::Completed,
-        Self::Rejected,
-        Self::NotSent,
-        Self::Unknown,
-        Self::Violated,
-    ];
-
-    /// The word that is stored and shown.
-    pub fn as_str(self) -> &'static str {
-        match self {
-            Self::Completed => "completed",
-            Self::Rejected => "rejected",
-            Self::NotSent => "not_sent",
-            Self::Unknown => "unknown",
-            Self::Violated => "violated",
-        }
-    }
-}
-
-impl QuestionAnswer {
-    /// The word that is stored and shown.
-    pub fn as_str(self) -> &'static str {
-        match self {
-            Self::Given => "given",
-            Self::Declined => "declined",
-            Self::Dismissed => "dismissed",
-            Self::Refused => "refused",
-        }
-    }
-}
-
-impl RunStatus {
-    /// All there are.
-    pub(crate) const ALL: [Self; 6] = [
-        Self::Done,
-        Self::Failed,
-        Self::Limited,
-        Self::Refused,
-        Self::Unknown,
-        Self::Interrupted,
-    ];
-
-    /// The word that is stored and shown.
-    pub fn as_str(self) -> &'static str {
-        match self {
-            Self::Done => "done",
-            Self::Failed => "failed",
-            Self::Limited => "limited",
-            Self::Refused => "refused",
-            Self::Unknown => "unknown",
-            Self::Interrupted => "interrupted",
-        }
-    }
+/// What the declarations of a server's tools cost in each request.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ServerTokens {
+    /// Configured name.
+    pub server: String,
+    /// Tools that are declared.
+    pub tools: u64,
+    /// Tokens of their declarations.
+    pub tokens: u64,
 }

@@ -61,6 +61,18 @@ impl Hosts {
         }
     }
 
+    /// Whether any process has the journal open. Only while `opening` is held.
+    pub(crate) fn any_alive(&self) -> bool {
+        let Ok(entries) = fs::read_dir(&self.folder) else {
+            return true;
+        };
+        entries.flatten().any(|entry| {
+            let name = entry.file_name();
+            name.to_str()
+                .is_none_or(|name| name != OPENING && self.is_alive(name))
+        })
+    }
+
     /// A new host, alive until dropped. Only while `opening` is held.
     pub(crate) fn register(&self) -> Result<Host, JournalError> {
         let failed = |error: std::io::Error| JournalError::io(&self.journal, &error);

@@ -9,10 +9,13 @@ use std::time::Duration;
 
 use tokio::sync::{oneshot, watch};
 
+use crate::artifacts::index::{IndexDone, IndexWork};
 use crate::host::Hosts;
-use crate::read::{self, CallLine, RunSummary};
+use crate::read::{CallLine, Reader, RunSummary, UnknownCall};
 use crate::recovery::recover;
-use crate::schema::{self, make_folder};
+use crate::schema::{self, Opened, make_folder};
+use crate::sqlite::Sqlite;
+use crate::store::Records;
 use crate::writer::{Command, Meter, Writer};
 use crate::{Event, JournalError, Misplaced, Recorded, Run, RunId, RunOptions};
 
@@ -31,6 +34,7 @@ pub struct Journal {
 /// What the handles of one open journal share.
 pub(crate) struct Shared {
     pub(crate) path: PathBuf,
+    backup: Option<PathBuf>,
     pub(crate) meter: Arc<Meter>,
     /// `None` once closed.
     commands: Mutex<Option<mpsc::Sender<Command>>>,
@@ -59,8 +63,9 @@ impl Journal {
     /// Opens, makes or migrates the file, with its folder (mode 0700; file 0600).
     ///
     /// Calls that a host left open when it was stopped get their end here: unknown where an intent
-    /// was written, not sent otherwise. Runs of processes that live are not touched. Blocks for up
-    /// to 10 seconds where other processes hold the file.
+    /// was written, not sent otherwise. Runs of processes that live are not touched. A file of an
+    /// older format is copied aside, see [`Self::backup`], and brought up, which takes some seconds
+    /// for a large one. Blocks for up to 10 seconds where other processes hold the file.
     pub fn open(path: &Path) -> Result<Self, JournalError> {
         Self::open_with(path, &Settings::default())
     }
@@ -71,7 +76,10 @@ impl Journal {
         }
         let hosts = Hosts::of(path);
         let opening = hosts.opening(settings.patience)?;
-        let mut connection = schema::open_writer(path, settings.patience)?;
+        let Opened {
+            mut connection,
+            backup,
+        } = schema::open_writer(path, settings.patience, || hosts.any_alive())?;
         let host = hosts.register()?;
         recover(&mut connection, path, &hosts)?;
         hosts.sweep();
@@ -84,10 +92,13 @@ impl Journal {
         let meter = Arc::new(Meter::new(settings.queue_limit));
         let (commands, queue) = mpsc::channel();
         let (closed, was_closed) = watch::channel(None);
-        let writer = Writer {
+        let store = Sqlite {
             path: path.to_path_buf(),
             connection,
             host,
+        };
+        let writer = Writer {
+            store: Box::new(store),
             meter: Arc::clone(&meter),
             closed,
         };
@@ -98,6 +109,7 @@ impl Journal {
         let commands = Mutex::new(Some(commands));
         let shared = Shared {
             path: path.to_path_buf(),
+            backup,
             meter,
             commands,
             closed: was_closed,
@@ -110,6 +122,11 @@ impl Journal {
     /// The file.
     pub fn path(&self) -> &Path {
         &self.shared.path
+    }
+
+    /// Where the file as it was is kept, when it had an older format and opening has brought it up.
+    pub fn backup(&self) -> Option<&Path> {
+        self.shared.backup.as_deref()
     }
 
     /// How many transactions this handle and its clones have written: fewer than durable events
@@ -125,26 +142,51 @@ impl Journal {
 
     /// The latest runs, newest first.
     pub async fn runs(&self, limit: u32) -> Result<Vec<RunSummary>, JournalError> {
-        self.read(move |reader| reader.runs(limit)).await
+        self.shared.read(move |reader| reader.runs(limit)).await
     }
 
     /// One run by its name, an unambiguous beginning of it, or its last part alone; `None` when
     /// there is none, [`JournalError::Ambiguous`] when there are several.
     pub async fn find(&self, name: &str) -> Result<Option<RunSummary>, JournalError> {
         let name = name.trim().to_ascii_lowercase();
-        self.read(move |reader| reader.find(&name)).await
+        self.shared.read(move |reader| reader.find(&name)).await
     }
 
     /// All events of a run, in order.
     pub async fn events(&self, run: &RunId) -> Result<Vec<Recorded>, JournalError> {
+        let keep = |events: &mut Vec<_>, event| {
+            events.push(event);
+            true
+        };
+        self.fold_events(run, Vec::new(), keep).await
+    }
+
+    /// Gives the events of a run to `take`, in order, until it says false, and gives `state` back:
+    /// for runs of any length. Away from the runtime.
+    pub async fn fold_events<T: Send + 'static>(
+        &self,
+        run: &RunId,
+        mut state: T,
+        mut take: impl FnMut(&mut T, Recorded) -> bool + Send + 'static,
+    ) -> Result<T, JournalError> {
         let run = run.clone();
-        self.read(move |reader| reader.events(&run)).await
+        let read = move |records: &dyn Records| {
+            records.events(&run, &mut |event| take(&mut state, event))?;
+            Ok(state)
+        };
+        self.shared.read(read).await
     }
 
     /// The ledger lines of a run, in order.
     pub async fn calls(&self, run: &RunId) -> Result<Vec<CallLine>, JournalError> {
         let run = run.clone();
-        self.read(move |reader| reader.calls(&run)).await
+        self.shared.read(move |reader| reader.calls(&run)).await
+    }
+
+    /// The calls of all runs whose outcome is unknown and that nobody has settled, the oldest first.
+    /// Those of runs that go on are among them.
+    pub async fn unknown(&self) -> Result<Vec<UnknownCall>, JournalError> {
+        self.shared.read(|reader| reader.unknown()).await
     }
 
     /// Waits until everything recorded so far is on disk, then ends the writer. Idempotent.
@@ -168,19 +210,8 @@ impl Journal {
             .unwrap_or_else(|| Err(self.shared.closed()))
     }
 
-    /// Reads on a connection of its own, away from the runtime.
-    async fn read<T: Send + 'static>(
-        &self,
-        reading: impl FnOnce(&read::Reader) -> Result<T, JournalError> + Send + 'static,
-    ) -> Result<T, JournalError> {
-        let path = self.shared.path.clone();
-        let read = tokio::task::spawn_blocking(move || reading(&read::Reader::open(&path)?)).await;
-        read.unwrap_or_else(|error| {
-            Err(JournalError::Unusable {
-                path: self.shared.path.clone(),
-                reason: error.to_string(),
-            })
-        })
+    pub(crate) fn shared(&self) -> Arc<Shared> {
+        Arc::clone(&self.shared)
     }
 }
 
@@ -205,6 +236,30 @@ impl Shared {
     pub(crate) async fn flush(&self) -> Result<(), JournalError> {
         let (answer, answered) = oneshot::channel();
         if !self.send(Command::Flush(answer)) {
+            return Err(self.closed());
+        }
+        answered.await.unwrap_or_else(|_| Err(self.closed()))
+    }
+
+    /// Reads on a connection of its own, away from the runtime.
+    pub(crate) async fn read<T: Send + 'static>(
+        &self,
+        reading: impl FnOnce(&dyn Records) -> Result<T, JournalError> + Send + 'static,
+    ) -> Result<T, JournalError> {
+        let path = self.path.clone();
+        let read = tokio::task::spawn_blocking(move || reading(&Reader::open(&path)?)).await;
+        read.unwrap_or_else(|error| {
+            Err(JournalError::Unusable {
+                path: self.path.clone(),
+                reason: error.to_string(),
+            })
+        })
+    }
+
+    /// Changes the index of artifacts, and returns when that is on disk.
+    pub(crate) async fn index(&self, work: IndexWork) -> Result<IndexDone, JournalError> {
+        let (answer, answered) = oneshot::channel();
+        if !self.send(Command::Index(work, answer)) {
             return Err(self.closed());
         }
         answered.await.unwrap_or_else(|_| Err(self.closed()))

@@ -1,10 +1,13 @@
 //! What an event changes in the tables: its own line, the run, the ledger line of its call. All
 //! functions work inside a transaction of the caller.
 
+use std::path::Path;
+
 use jiff::Timestamp;
 use rusqlite::{Connection, OptionalExtension, params};
 
-use crate::{Event, OutcomeKind, RunId, RunStatus, Tokens, VERSION};
+use crate::chain::{Chain, Content};
+use crate::{Event, JournalError, OutcomeKind, RunId, RunStatus, Tokens, VERSION};
 
 /// A run to begin.
 pub(crate) struct NewRun<'a> {
@@ -28,6 +31,7 @@ pub(crate) struct Start {
 /// One event with its place.
 pub(crate) struct Entry<'a> {
     pub(crate) run: i64,
+    pub(crate) name: &'a RunId,
     pub(crate) seq: u64,
     pub(crate) at: Timestamp,
     pub(crate) body: &'a str,
@@ -70,6 +74,12 @@ pub(crate) enum Change {
         outcome: OutcomeKind,
         summary: String,
     },
+    Settled {
+        of: RunId,
+        call: u32,
+        happened: bool,
+        note: Option<String>,
+    },
     Spent(Tokens),
     RunEnded {
         status: RunStatus,
@@ -82,10 +92,29 @@ pub(crate) enum Change {
 pub(crate) enum LedgerError {
     #[error(transparent)]
     Sqlite(#[from] rusqlite::Error),
+    #[error("{0}")]
+    File(std::io::Error),
+    #[error(
+        "another program has removed or added lines at its end: the chain ends at line {line}, the file at line {last}, and `outrigger audit verify` says more"
+    )]
+    BrokenChain { line: i64, last: i64 },
     #[error("call {call} has no line")]
     NoLine { call: u32 },
     #[error("the run has no line, or has ended")]
     NoOpenRun,
+}
+
+impl LedgerError {
+    /// As an error of the whole file.
+    pub(crate) fn of_store(self, path: &Path) -> JournalError {
+        match self {
+            Self::Sqlite(error) => JournalError::sqlite(path, &error),
+            other => JournalError::Corrupt {
+                path: path.to_path_buf(),
+                reason: other.to_string(),
+            },
+        }
+    }
 }
 
 impl Change {
@@ -108,6 +137,7 @@ impl Change {
                 raw_tool,
                 arguments,
                 repairs: _,
+                artifacts: _,
             } => Self::Prepared {
                 call: *call,
                 server: server.clone(),
@@ -132,15 +162,34 @@ impl Change {
                 outcome,
                 summary,
                 result: _,
+                kept: _,
             } => Self::Late {
                 call: *call,
                 outcome: *outcome,
                 summary: summary.clone(),
             },
+            Event::CallSettled { .. } => Self::of_settled(event),
             Event::ModelAnswered { usage, .. } => Self::Spent(*usage),
             Event::RunEnded { status, usage, .. } => Self::RunEnded {
                 status: *status,
                 usage: *usage,
+            },
+            _ => Self::Nothing,
+        }
+    }
+
+    fn of_settled(event: &Event) -> Self {
+        match event {
+            Event::CallSettled {
+                of,
+                call,
+                happened,
+                note,
+            } => Self::Settled {
+                of: of.clone(),
+                call: *call,
+                happened: *happened,
+                note: note.clone(),
             },
             _ => Self::Nothing,
         }
@@ -154,6 +203,8 @@ impl Change {
                 is_error,
                 summary,
                 result: _,
+                kept: _,
+                artifacts: _,
                 tokens,
                 took_ms,
             } => Self::Ended {
@@ -179,7 +230,11 @@ impl Change {
 }
 
 /// Adds a run with its first event; `None` when the name is taken.
-pub(crate) fn begin(connection: &Connection, run: &NewRun) -> Result<Option<i64>, LedgerError> {
+pub(crate) fn begin(
+    connection: &Connection,
+    chain: &mut Chain,
+    run: &NewRun,
+) -> Result<Option<i64>, LedgerError> {
     let Start {
         command,
         question,
@@ -200,26 +255,44 @@ pub(crate) fn begin(connection: &Connection, run: &NewRun) -> Result<Option<i64>
     if let Some(key) = key {
         let first = Entry {
             run: key,
+            name: run.name,
             seq: 1,
             at: run.at,
             body: run.body,
             change: &Change::Nothing,
         };
-        append(connection, &first)?;
+        append(connection, chain, &first)?;
     }
     Ok(key)
 }
 
 /// Adds an event and updates what it changes.
-pub(crate) fn append(connection: &Connection, entry: &Entry) -> Result<(), LedgerError> {
+pub(crate) fn append(
+    connection: &Connection,
+    chain: &mut Chain,
+    entry: &Entry,
+) -> Result<(), LedgerError> {
+    let content = Content {
+        line: chain.next(),
+        run: entry.name.as_str(),
+        seq: int(entry.seq),
+        at: entry.at.as_microsecond(),
+        v: VERSION,
+        body: entry.body,
+    };
+    let hash = chain.add(&content);
     connection
-        .prepare_cached("INSERT INTO events (run, seq, at, v, body) VALUES (?1, ?2, ?3, ?4, ?5)")?
+        .prepare_cached(
+            "INSERT INTO events (line, run, seq, at, v, body, hash) VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7)",
+        )?
         .execute(params![
+            content.line,
             entry.run,
-            int(entry.seq),
-            entry.at.as_microsecond(),
-            VERSION,
-            entry.body
+            content.seq,
+            content.at,
+            content.v,
+            content.body,
+            hash.as_bytes()
         ])?;
     match entry.change {
         Change::Nothing => Ok(()),
@@ -291,6 +364,14 @@ fn change_call(connection: &Connection, entry: &Entry) -> Result<(), LedgerError
             "UPDATE calls SET late_at = ?3, outcome = ?4, summary = ?5 WHERE run = ?1 AND call = ?2",
             &[&run, call, &at, &outcome.as_str(), summary],
         ),
+        // Into the line of another run, mostly.
+        Change::Settled { of, call, happened, note } => (
+            *call,
+            "INSERT INTO settled (run, call, at, happened, note)
+             SELECT key, ?2, ?3, ?4, ?5 FROM runs WHERE name = ?1
+             ON CONFLICT (run, call) DO UPDATE SET at = ?3, happened = ?4, note = ?5",
+            &[&of.as_str(), call, &at, happened, note],
+        ),
         Change::Nothing | Change::Spent(_) | Change::RunEnded { .. } => return Ok(()),
     };
     let changed = connection.prepare_cached(sql)?.execute(values)?;
@@ -302,7 +383,7 @@ fn change_call(connection: &Connection, entry: &Entry) -> Result<(), LedgerError
 }
 
 /// SQLite counts in signed numbers; a count beyond 2^63 does not happen.
-fn int(count: u64) -> i64 {
+pub(crate) fn int(count: u64) -> i64 {
     i64::try_from(count).unwrap_or(i64::MAX)
 }
 
@@ -314,7 +395,8 @@ mod tests {
     #[test]
     fn a_taken_name_is_told_and_changes_nothing() {
         let folder = tempfile::tempdir().unwrap();
-        let connection = open_writer(&folder.path().join("journal.db"), PATIENCE).unwrap();
+        let path = folder.path().join("journal.db");
+        let connection = open_writer(&path, PATIENCE, || false).unwrap().connection;
         let text = String::new;
         let start = Start {
             command: text(),
@@ -332,7 +414,10 @@ mod tests {
                 start: &start,
                 body: "{}",
             };
-            begin(&connection, &run).unwrap()
+            let mut chain = Chain::load(&connection).unwrap();
+            let key = begin(&connection, &mut chain, &run).unwrap();
+            chain.store(&connection).unwrap();
+            key
         };
         assert_eq!(begin_as(1), Some(1));
         assert_eq!(begin_as(1), None);

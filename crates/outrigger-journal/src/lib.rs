@@ -1,9 +1,12 @@
 //! What happened: events, the ledger of calls, runs, redaction.
 //!
 //! A [`Journal`] is one SQLite file. A [`Run`] records [`Event`]s into it through one writer thread;
-//! what must be on disk before something happens goes through [`Run::record_durable`]. Nothing here
-//! knows MCP or models.
+//! what must be on disk before something happens goes through [`Run::record_durable`]. What is too
+//! large for an event is kept in [`Artifacts`]. Nothing here knows MCP or models.
 
+mod artifacts;
+mod audit;
+mod chain;
 mod error;
 mod event;
 mod host;
@@ -16,15 +19,23 @@ mod redact;
 mod run;
 mod run_id;
 mod schema;
+mod sqlite;
+mod store;
 mod writer;
 
+pub use artifacts::{
+    ArtifactAbout, ArtifactError, ArtifactLine, ArtifactOrigin, ArtifactRef, Artifacts, Digest,
+    GcReport, GcRules, InvalidDigest, KnownOrigin, NewArtifact, SCHEME,
+};
+pub use audit::{Audit, AuditFault, AuditLine, AuditReport};
 pub use error::JournalError;
 pub use event::{
-    DecidedBy, Event, HookSaid, OutcomeKind, QuestionAnswer, Recorded, RunStatus, Tokens, VERSION,
+    CallRef, Counted, DecidedBy, Event, HandedArtifact, HookSaid, Kept, OutcomeKind,
+    QuestionAnswer, Recorded, RunStatus, ServerTokens, Tokens, VERSION,
 };
 pub use journal::Journal;
 pub use order::Misplaced;
-pub use read::{CallLine, RunSummary};
+pub use read::{CallLine, Finding, RunSummary, UnknownCall};
 pub use redact::{REDACTED, Redactor, SHORTEST_SECRET};
 pub use run::{Observer, Run, RunOptions};
 pub use run_id::{InvalidRunId, RunId};

@@ -37,6 +37,12 @@ pub enum Misplaced {
         /// Its end.
         outcome: OutcomeKind,
     },
+    /// Only what was sent can be sent once more.
+    #[error("call {call} was not sent before")]
+    NotSentBefore {
+        /// Number of the call.
+        call: u32,
+    },
     /// Only an unknown end can be upgraded, once, and to something known.
     #[error("a late answer can only make the unknown end of call {call} known")]
     NotLate {
@@ -79,9 +85,15 @@ impl Order {
                 }
                 self.calls.insert(*call, Stage::Open { intent: false });
             }
-            Event::CallPrepared { call, .. } | Event::CallDecided { call, .. } => {
+            Event::CallPrepared { call, .. }
+            | Event::CallDecided { call, .. }
+            | Event::CallCheckable { call, .. } => {
                 self.open(*call)?;
             }
+            Event::CallRetried { call, .. } => match self.open(*call)? {
+                Stage::Open { intent: true } => {}
+                _ => return Err(Misplaced::NotSentBefore { call: *call }),
+            },
             Event::CallIntent { call } => *self.open(*call)? = Stage::Open { intent: true },
             Event::CallEnded { call, outcome, .. } => *self.open(*call)? = Stage::Ended(*outcome),
             Event::LateAnswer { call, outcome, .. } => self.upgrade(*call, *outcome)?,
@@ -91,9 +103,15 @@ impl Order {
             | Event::ServerWarned { .. }
             | Event::ToolSetAside { .. }
             | Event::QuestionEnded { .. }
+            | Event::PromptFetched { .. }
+            | Event::ResourceRead { .. }
+            | Event::PersonSaid { .. }
             | Event::TurnStarted { .. }
             | Event::ModelRetry { .. }
             | Event::ModelAnswered { .. }
+            | Event::MessageAdded { .. }
+            | Event::RunResumed { .. }
+            | Event::CallSettled { .. }
             | Event::HookRan { .. } => {}
         }
         Ok(())
@@ -146,6 +164,8 @@ pub(crate) fn missing_end(call: u32, intent: bool, reason: &str) -> Event {
         is_error: false,
         summary: format!("{reason} before {what}"),
         result: None,
+        kept: None,
+        artifacts: Vec::new(),
         tokens: 0,
         took_ms: 0,
     }

@@ -1,5 +1,7 @@
 //! What the journal says: runs, events, ledger lines.
 
+mod unknown;
+
 use std::path::{Path, PathBuf};
 
 use jiff::Timestamp;
@@ -7,8 +9,12 @@ use rusqlite::types::Type;
 use rusqlite::{Connection, Row, params};
 use serde::Serialize;
 
-use crate::schema::open_reader;
-use crate::{Event, JournalError, OutcomeKind, Recorded, RunId, RunStatus, Tokens};
+pub use unknown::{Finding, UnknownCall};
+
+use crate::artifacts::index::{self, ArtifactLine, KnownOrigin};
+use crate::schema::{open_as_it_is, open_reader};
+use crate::store::Records;
+use crate::{Digest, Event, JournalError, OutcomeKind, Recorded, RunId, RunStatus, Tokens};
 
 /// How many runs an ambiguous name lists.
 const LISTED: u32 = 6;
@@ -16,7 +22,8 @@ const LISTED: u32 = 6;
 const SUMMARY: &str =
     "SELECT name, started_at, ended_at, command, question, model, workspace, status,
     (SELECT count(*) FROM calls WHERE run = key),
-    (SELECT count(*) FROM calls WHERE run = key AND outcome = 'unknown'),
+    (SELECT count(*) FROM calls WHERE run = key AND outcome = 'unknown')
+        - (SELECT count(*) FROM settled JOIN calls USING (run, call) WHERE run = key AND outcome = 'unknown'),
     input, cached, output, stopped_at IS NOT NULL AND ended_at IS NULL FROM runs";
 
 /// One line of `outrigger runs`.
@@ -40,7 +47,7 @@ pub struct RunSummary {
     pub status: Option<RunStatus>,
     /// Calls proposed.
     pub calls: u64,
-    /// Calls whose outcome is unknown.
+    /// Calls whose outcome is unknown, and of which nobody has said what came of them.
     pub unknown: u64,
     /// Tokens of all turns.
     pub usage: Tokens,
@@ -72,6 +79,9 @@ pub struct CallLine {
     pub took_ms: u64,
     /// When it was proposed.
     pub at: Timestamp,
+    /// What a person found out about it, where its outcome is unknown.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub settled: Option<Finding>,
 }
 
 /// A connection for reading.
@@ -88,7 +98,37 @@ impl Reader {
         })
     }
 
-    pub(crate) fn runs(&self, limit: u32) -> Result<Vec<RunSummary>, JournalError> {
+    /// For a file that nobody has opened before.
+    pub(crate) fn as_it_is(path: &Path) -> Result<Self, JournalError> {
+        Ok(Self {
+            path: path.to_path_buf(),
+            connection: open_as_it_is(path)?,
+        })
+    }
+
+    /// Whatever else is to be read.
+    pub(crate) fn with<T>(
+        &self,
+        reading: impl FnOnce(&Connection) -> rusqlite::Result<T>,
+    ) -> Result<T, JournalError> {
+        reading(&self.connection).map_err(|error| JournalError::sqlite(&self.path, &error))
+    }
+
+    fn list<T>(
+        &self,
+        sql: &str,
+        values: impl rusqlite::Params,
+        read: impl FnMut(&Row) -> rusqlite::Result<T>,
+    ) -> Result<Vec<T>, JournalError> {
+        let failed = |error: rusqlite::Error| JournalError::sqlite(&self.path, &error);
+        let mut statement = self.connection.prepare(sql).map_err(failed)?;
+        let rows = statement.query_map(values, read).map_err(failed)?;
+        rows.collect::<rusqlite::Result<_>>().map_err(failed)
+    }
+}
+
+impl Records for Reader {
+    fn runs(&self, limit: u32) -> Result<Vec<RunSummary>, JournalError> {
         self.list(
             &format!("{SUMMARY} ORDER BY started_at DESC, key DESC LIMIT ?1"),
             params![limit],
@@ -96,7 +136,7 @@ impl Reader {
         )
     }
 
-    pub(crate) fn find(&self, name: &str) -> Result<Option<RunSummary>, JournalError> {
+    fn find(&self, name: &str) -> Result<Option<RunSummary>, JournalError> {
         if name.is_empty() {
             return Ok(None);
         }
@@ -116,24 +156,39 @@ impl Reader {
         Ok(found.pop())
     }
 
-    pub(crate) fn events(&self, run: &RunId) -> Result<Vec<Recorded>, JournalError> {
+    fn events(
+        &self,
+        run: &RunId,
+        take: &mut dyn FnMut(Recorded) -> bool,
+    ) -> Result<(), JournalError> {
         let sql = "SELECT v, seq, at, body FROM events WHERE run = (SELECT key FROM runs WHERE name = ?1) ORDER BY seq";
-        self.list(sql, params![run.as_str()], |row| {
-            let body = row.get_ref(3)?.as_str()?;
-            let event: Event = serde_json::from_str(body).map_err(|error| unreadable(3, error))?;
-            Ok(Recorded {
-                v: row.get(0)?,
-                seq: count(row, 1)?,
-                at: time(row, 2)?,
-                run: run.clone(),
-                event,
-            })
+        self.with(|connection| {
+            let mut statement = connection.prepare(sql)?;
+            let mut rows = statement.query([run.as_str()])?;
+            while let Some(row) = rows.next()? {
+                let body = row.get_ref(3)?.as_str()?;
+                let event: Event =
+                    serde_json::from_str(body).map_err(|error| unreadable(3, error))?;
+                let recorded = Recorded {
+                    v: row.get(0)?,
+                    seq: count(row, 1)?,
+                    at: time(row, 2)?,
+                    run: run.clone(),
+                    event,
+                };
+                if !take(recorded) {
+                    break;
+                }
+            }
+            Ok(())
         })
     }
 
-    pub(crate) fn calls(&self, run: &RunId) -> Result<Vec<CallLine>, JournalError> {
-        let sql = "SELECT call, tool, server, arguments, intent_at IS NOT NULL, outcome, summary, took_ms, proposed_at
-             FROM calls WHERE run = (SELECT key FROM runs WHERE name = ?1) ORDER BY call";
+    fn calls(&self, run: &RunId) -> Result<Vec<CallLine>, JournalError> {
+        let sql = "SELECT call, tool, server, arguments, intent_at IS NOT NULL, outcome, summary, took_ms, proposed_at,
+                 at, happened, note
+             FROM calls LEFT JOIN settled USING (run, call)
+             WHERE run = (SELECT key FROM runs WHERE name = ?1) ORDER BY call";
         self.list(sql, params![run.as_str()], |row| {
             let outcome = word(row, 5, &OutcomeKind::ALL, OutcomeKind::as_str)?;
             let not_sent = matches!(outcome, Some(OutcomeKind::NotSent | OutcomeKind::Rejected));
@@ -148,20 +203,33 @@ impl Reader {
                 summary: row.get(6)?,
                 took_ms: count(row, 7)?,
                 at: time(row, 8)?,
+                settled: unknown::finding(row, 9)?,
             })
         })
     }
 
-    fn list<T>(
-        &self,
-        sql: &str,
-        values: impl rusqlite::Params,
-        read: impl FnMut(&Row) -> rusqlite::Result<T>,
-    ) -> Result<Vec<T>, JournalError> {
-        let failed = |error: rusqlite::Error| JournalError::sqlite(&self.path, &error);
-        let mut statement = self.connection.prepare(sql).map_err(failed)?;
-        let rows = statement.query_map(values, read).map_err(failed)?;
-        rows.collect::<rusqlite::Result<_>>().map_err(failed)
+    fn unknown(&self) -> Result<Vec<UnknownCall>, JournalError> {
+        self.unknown_calls()
+    }
+
+    fn artifacts(&self, limit: u32) -> Result<Vec<ArtifactLine>, JournalError> {
+        self.with(|connection| index::list(connection, limit))
+    }
+
+    fn artifacts_named(&self, digits: &str, limit: u32) -> Result<Vec<ArtifactLine>, JournalError> {
+        self.with(|connection| index::named(connection, digits, limit))
+    }
+
+    fn origins(&self, artifact: &Digest) -> Result<Vec<KnownOrigin>, JournalError> {
+        self.with(|connection| index::origins(connection, artifact))
+    }
+
+    fn collectable(&self) -> Result<Vec<(ArtifactLine, bool)>, JournalError> {
+        self.with(index::candidates)
+    }
+
+    fn strangers(&self, contents: &[Digest]) -> Result<Vec<Digest>, JournalError> {
+        self.with(|connection| index::strangers(connection, contents))
     }
 }
 
@@ -193,11 +261,11 @@ fn summary(row: &Row) -> rusqlite::Result<RunSummary> {
 }
 
 /// Counts are stored from unsigned numbers.
-fn count(row: &Row, column: usize) -> rusqlite::Result<u64> {
+pub(crate) fn count(row: &Row, column: usize) -> rusqlite::Result<u64> {
     Ok(row.get::<_, i64>(column)?.unsigned_abs())
 }
 
-fn time(row: &Row, column: usize) -> rusqlite::Result<Timestamp> {
+pub(crate) fn time(row: &Row, column: usize) -> rusqlite::Result<Timestamp> {
     Timestamp::from_microsecond(row.get(column)?).map_err(|error| unreadable(column, error))
 }
 
@@ -217,7 +285,7 @@ fn word<T: Copy>(
         .ok_or_else(|| unreadable(column, format!("`{word}` is not a word that belongs here")))
 }
 
-fn unreadable(
+pub(crate) fn unreadable(
     column: usize,
     error: impl Into<Box<dyn std::error::Error + Send + Sync>>,
 ) -> rusqlite::Error {

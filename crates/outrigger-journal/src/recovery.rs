@@ -6,13 +6,14 @@
 
 use std::path::Path;
 
-use jiff::Timestamp;
 use rusqlite::{Connection, TransactionBehavior, params};
 
-use crate::JournalError;
+use crate::chain::Chain;
 use crate::host::Hosts;
 use crate::ledger::{Change, Entry, LedgerError, append};
 use crate::order::missing_end;
+use crate::read::unreadable;
+use crate::{JournalError, RunId};
 
 /// Ends what dead hosts left open. Only while `opening` is held.
 pub(crate) fn recover(
@@ -20,13 +21,7 @@ pub(crate) fn recover(
     path: &Path,
     hosts: &Hosts,
 ) -> Result<(), JournalError> {
-    let failed = |error: LedgerError| match error {
-        LedgerError::Sqlite(error) => JournalError::sqlite(path, &error),
-        other => JournalError::Corrupt {
-            path: path.to_path_buf(),
-            reason: other.to_string(),
-        },
-    };
+    let failed = |error: LedgerError| error.of_store(path);
     let stopped =
         stopped_runs(connection, hosts).map_err(|error| JournalError::sqlite(path, &error))?;
     if stopped.is_empty() {
@@ -35,9 +30,11 @@ pub(crate) fn recover(
     let transaction = connection
         .transaction_with_behavior(TransactionBehavior::Immediate)
         .map_err(|error| JournalError::sqlite(path, &error))?;
-    for run in &stopped {
-        end_calls(&transaction, *run).map_err(failed)?;
+    let mut chain = Chain::load(&transaction).map_err(failed)?;
+    for (run, name) in &stopped {
+        end_calls(&transaction, &mut chain, *run, name).map_err(failed)?;
     }
+    chain.store(&transaction).map_err(failed)?;
     transaction
         .commit()
         .map_err(|error| JournalError::sqlite(path, &error))?;
@@ -48,24 +45,33 @@ pub(crate) fn recover(
     Ok(())
 }
 
-fn stopped_runs(connection: &Connection, hosts: &Hosts) -> rusqlite::Result<Vec<i64>> {
+fn stopped_runs(connection: &Connection, hosts: &Hosts) -> rusqlite::Result<Vec<(i64, RunId)>> {
     let mut open = connection.prepare(
-        "SELECT key, host FROM runs WHERE ended_at IS NULL AND stopped_at IS NULL ORDER BY key",
+        "SELECT key, host, name FROM runs WHERE ended_at IS NULL AND stopped_at IS NULL ORDER BY key",
     )?;
-    let open = open.query_map([], |row| Ok((row.get(0)?, row.get::<_, String>(1)?)))?;
+    let open = open.query_map([], |row| {
+        let name: String = row.get(2)?;
+        let name = name.parse().map_err(|error| unreadable(2, error))?;
+        Ok((row.get(0)?, row.get::<_, String>(1)?, name))
+    })?;
     let mut stopped = Vec::new();
     for run in open {
-        let (key, host) = run?;
+        let (key, host, name) = run?;
         if !hosts.is_alive(&host) {
-            stopped.push(key);
+            stopped.push((key, name));
         }
     }
     Ok(stopped)
 }
 
-fn end_calls(connection: &Connection, run: i64) -> Result<(), LedgerError> {
+fn end_calls(
+    connection: &Connection,
+    chain: &mut Chain,
+    run: i64,
+    name: &RunId,
+) -> Result<(), LedgerError> {
     let at = crate::run::now();
-    let mut seq = connection
+    let last = connection
         .query_row(
             "SELECT coalesce(max(seq), 0) FROM events WHERE run = ?1",
             [run],
@@ -79,40 +85,23 @@ fn end_calls(connection: &Connection, run: i64) -> Result<(), LedgerError> {
         let open = open.query_map([run], |row| Ok((row.get(0)?, row.get(1)?)))?;
         open.collect::<rusqlite::Result<Vec<(u32, bool)>>>()?
     };
-    for (call, intent) in open {
-        seq += 1;
-        end_call(
-            connection,
+    for (seq, (call, intent)) in (last + 1..).zip(open) {
+        let event = missing_end(call, intent, "the host stopped");
+        let body = serde_json::to_string(&event)
+            .map_err(|error| rusqlite::Error::ToSqlConversionFailure(error.into()))?;
+        let entry = Entry {
             run,
+            name,
             seq,
             at,
-            &missing_end(call, intent, "the host stopped"),
-        )?;
+            body: &body,
+            change: &Change::of(&event),
+        };
+        append(connection, chain, &entry)?;
     }
     connection.execute(
         "UPDATE runs SET stopped_at = ?2 WHERE key = ?1",
         params![run, at.as_microsecond()],
     )?;
     Ok(())
-}
-
-fn end_call(
-    connection: &Connection,
-    run: i64,
-    seq: u64,
-    at: Timestamp,
-    event: &crate::Event,
-) -> Result<(), LedgerError> {
-    let body = serde_json::to_string(event)
-        .map_err(|error| rusqlite::Error::ToSqlConversionFailure(error.into()))?;
-    append(
-        connection,
-        &Entry {
-            run,
-            seq,
-            at,
-            body: &body,
-            change: &Change::of(event),
-        },
-    )
 }

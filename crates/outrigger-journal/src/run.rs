@@ -122,7 +122,7 @@ impl Run {
             seq: 1,
             order: Order::default(),
         });
-        let recording = Arc::new(Recording::new(key));
+        let recording = Arc::new(Recording::new(key, id.clone()));
         Ok(Self(Kind::Recorded(Arc::new(Inner {
             id,
             shared,
@@ -187,6 +187,14 @@ impl Run {
             inner.recording.note(error);
         }
         recorded
+    }
+
+    /// Returns when all that was recorded so far is on disk.
+    pub async fn flush(&self) -> Result<(), JournalError> {
+        match &self.0 {
+            Kind::Recorded(inner) => inner.shared.flush().await,
+            Kind::Watched(_) => Ok(()),
+        }
     }
 
     /// What keeps secrets out of the record; what it learns is kept out from then on.

@@ -6,25 +6,26 @@
 //! disk is always a beginning of each run, without gaps. What the database refuses breaks off the
 //! one run that it belongs to.
 
-use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::mpsc::Receiver;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use jiff::Timestamp;
-use rusqlite::{Connection, ErrorCode, TransactionBehavior};
 use tokio::sync::{oneshot, watch};
 
-use crate::host::Host;
-use crate::ledger::{self, Change, Entry, LedgerError, NewRun, Start};
-use crate::{JournalError, Misplaced, RunId};
+use crate::artifacts::index::{IndexDone, IndexWork};
+use crate::ledger::{Change, Start};
+use crate::store::{Done, Failure, Pending, Store};
+use crate::{JournalError, RunId};
 
-type Answer<T> = oneshot::Sender<Result<T, JournalError>>;
+pub(crate) type Answer<T> = oneshot::Sender<Result<T, JournalError>>;
 
 /// What the writer is asked for.
 pub(crate) enum Command {
     Begin(Begin),
     Line(Line),
+    /// A change of the index of artifacts.
+    Index(IndexWork, Answer<IndexDone>),
     /// Answered when everything queued before it is on disk.
     Flush(Answer<()>),
 }
@@ -52,7 +53,8 @@ pub(crate) struct Line {
 
 /// What writer and recorder share about one run.
 pub(crate) struct Recording {
-    key: i64,
+    pub(crate) key: i64,
+    pub(crate) name: RunId,
     /// The recorder queues nothing more.
     broken: AtomicBool,
     /// The writer stores nothing more, not even what is queued.
@@ -61,10 +63,11 @@ pub(crate) struct Recording {
 }
 
 impl Recording {
-    pub(crate) fn new(key: i64) -> Self {
+    pub(crate) fn new(key: i64, name: RunId) -> Self {
         let (broken, refused) = (AtomicBool::new(false), AtomicBool::new(false));
         Self {
             key,
+            name,
             broken,
             refused,
             trouble: Mutex::default(),
@@ -146,24 +149,9 @@ impl Meter {
     }
 }
 
-enum Pending {
-    Begin(Begin),
-    Line(Line),
-}
-
-/// Why a transaction was given up.
-enum Failure {
-    /// Nothing can be written now.
-    Store(JournalError),
-    /// This one cannot be written, ever.
-    Entry(usize, JournalError),
-}
-
 /// The writer's own state; lives on its thread.
 pub(crate) struct Writer {
-    pub(crate) path: PathBuf,
-    pub(crate) connection: Connection,
-    pub(crate) host: Host,
+    pub(crate) store: Box<dyn Store>,
     pub(crate) meter: Arc<Meter>,
     /// Told once, when the file is closed.
     pub(crate) closed: watch::Sender<Option<Result<(), JournalError>>>,
@@ -190,18 +178,8 @@ impl Writer {
             }
         }
         let written = self.write(&mut pending);
-        let Self {
-            connection,
-            host,
-            closed,
-            path,
-            ..
-        } = self;
-        let shut = connection
-            .close()
-            .map_err(|(_, error)| JournalError::sqlite(&path, &error));
-        // Only now: until here this process was writing.
-        drop(host);
+        let Self { store, closed, .. } = self;
+        let shut = store.close();
         closed.send_replace(Some(written.and(shut)));
     }
 
@@ -221,6 +199,10 @@ impl Writer {
                 pending.push(Pending::Begin(begin));
                 true
             }
+            Command::Index(work, answer) => {
+                pending.push(Pending::Index(work, answer));
+                true
+            }
             Command::Line(mut line) if line.recording.is_refused() => {
                 self.drop_line(&mut line);
                 false
@@ -236,10 +218,11 @@ impl Writer {
     /// Writes what is pending; what is left afterwards could not be written now.
     fn write(&mut self, pending: &mut Vec<Pending>) -> Result<(), JournalError> {
         while !pending.is_empty() {
-            match self.transact(pending) {
-                Ok(keys) => {
-                    for (done, key) in pending.drain(..).zip(keys) {
-                        self.finish(done, key);
+            match self.store.write(pending) {
+                Ok(all) => {
+                    self.meter.commits.fetch_add(1, Ordering::SeqCst);
+                    for (entry, done) in pending.drain(..).zip(all) {
+                        self.finish(entry, done);
                     }
                 }
                 Err(Failure::Entry(index, error)) => self.give_up(pending, index, &error),
@@ -252,48 +235,18 @@ impl Writer {
         Ok(())
     }
 
-    /// One transaction with all that is pending; the keys of runs that it began.
-    fn transact(&mut self, pending: &[Pending]) -> Result<Vec<Option<i64>>, Failure> {
-        let store =
-            |error: rusqlite::Error| Failure::Store(JournalError::sqlite(&self.path, &error));
-        let transaction = self
-            .connection
-            .transaction_with_behavior(TransactionBehavior::Immediate)
-            .map_err(store)?;
-        let mut keys = Vec::with_capacity(pending.len());
-        for (index, entry) in pending.iter().enumerate() {
-            let key = match entry {
-                Pending::Begin(begin) => begin_run(&transaction, &self.host, begin),
-                Pending::Line(line) => append_line(&transaction, line).map(|()| None),
-            };
-            keys.push(key.map_err(|error| match refusal(error) {
-                Ok(reason) => {
-                    let reason = Misplaced::Elsewhere { reason };
-                    Failure::Entry(
-                        index,
-                        JournalError::Refused {
-                            path: self.path.clone(),
-                            reason,
-                        },
-                    )
-                }
-                Err(error) => store(error),
-            })?);
-        }
-        transaction.commit().map_err(store)?;
-        self.meter.commits.fetch_add(1, Ordering::SeqCst);
-        Ok(keys)
-    }
-
-    fn finish(&self, done: Pending, key: Option<i64>) {
-        match done {
-            Pending::Begin(begin) => answer(begin.answer, Ok(key)),
-            Pending::Line(line) => {
+    fn finish(&self, entry: Pending, done: Done) {
+        match (entry, done) {
+            (Pending::Begin(begin), Done::Begun(key)) => answer(begin.answer, Ok(key)),
+            (Pending::Index(_, waiting), Done::Indexed(done)) => answer(waiting, Ok(done)),
+            (Pending::Line(line), _) => {
                 self.meter.release(line.size);
                 if let Some(waiting) = line.answer {
                     answer(waiting, Ok(()));
                 }
             }
+            // Each entry comes to what belongs to it.
+            (Pending::Begin(_) | Pending::Index(..), _) => {}
         }
     }
 
@@ -301,6 +254,7 @@ impl Writer {
     fn give_up(&self, pending: &mut Vec<Pending>, index: usize, error: &JournalError) {
         match pending.remove(index) {
             Pending::Begin(begin) => answer(begin.answer, Err(error.clone())),
+            Pending::Index(_, waiting) => answer(waiting, Err(error.clone())),
             Pending::Line(mut line) => {
                 line.recording.refuse(error);
                 self.drop_line(&mut line);
@@ -324,68 +278,13 @@ impl Writer {
     }
 }
 
-fn begin_run(
-    connection: &Connection,
-    host: &Host,
-    begin: &Begin,
-) -> Result<Option<i64>, LedgerError> {
-    let Begin {
-        name,
-        at,
-        start,
-        body,
-        answer: _,
-    } = begin;
-    ledger::begin(
-        connection,
-        &NewRun {
-            name,
-            host: host.name(),
-            at: *at,
-            start,
-            body,
-        },
-    )
-}
-
-fn append_line(connection: &Connection, line: &Line) -> Result<(), LedgerError> {
-    let Line {
-        recording,
-        seq,
-        at,
-        body,
-        change,
-        ..
-    } = line;
-    ledger::append(
-        connection,
-        &Entry {
-            run: recording.key,
-            seq: *seq,
-            at: *at,
-            body,
-            change,
-        },
-    )
-}
-
-/// Whether an entry was refused for what it is, and why; else the error of the store.
-fn refusal(error: LedgerError) -> Result<String, rusqlite::Error> {
-    match error {
-        LedgerError::Sqlite(error) => match error.sqlite_error_code() {
-            Some(ErrorCode::ConstraintViolation | ErrorCode::TooBig) => Ok(error.to_string()),
-            _ => Err(error),
-        },
-        other => Ok(other.to_string()),
-    }
-}
-
-/// Tells everyone who waits; events stay queued, runs that nobody has yet do not.
+/// Tells everyone who waits; events stay queued, runs and artifacts that nobody has yet do not.
 fn postpone(pending: &mut Vec<Pending>, error: &JournalError) {
     let mut kept = Vec::with_capacity(pending.len());
     for entry in pending.drain(..) {
         match entry {
             Pending::Begin(begin) => answer(begin.answer, Err(error.clone())),
+            Pending::Index(_, waiting) => answer(waiting, Err(error.clone())),
             Pending::Line(mut line) => {
                 line.recording.note(error);
                 if let Some(waiting) = line.answer.take() {

@@ -8,9 +8,12 @@ mod error;
 mod message;
 mod stream;
 
+use std::sync::Arc;
+
 pub use error::{ModelError, ModelErrorKind};
 pub use message::{
-    AssistantTurn, Message, ModelRequest, Part, ToolCall, ToolDeclaration, ToolResultMessage,
+    AssistantTurn, DeclaredTool, Message, ModelRequest, Part, ToolCall, ToolDeclaration,
+    ToolResultMessage,
 };
 pub use stream::{ModelEvent, ModelStream, StopReason, Usage};
 
@@ -34,6 +37,17 @@ pub trait Model: Send + Sync {
 
     /// What the model can take.
     fn limits(&self) -> ModelLimits;
+
+    /// What a request says of each of these tools, in their order. Those that the provider cannot be
+    /// told of are left out of requests.
+    fn declared(&self, tools: &Arc<[ToolDeclaration]>) -> Vec<DeclaredTool> {
+        let text = |tool: &ToolDeclaration| serde_json::to_string(tool).unwrap_or_default();
+        let said = tools.iter().map(|tool| DeclaredTool {
+            tool: tool.name.clone(),
+            said: Ok(text(tool)),
+        });
+        said.collect()
+    }
 
     /// Starts one turn. The stream ends with exactly one [`ModelEvent::Finished`], or with an error.
     async fn stream(&self, request: ModelRequest) -> Result<ModelStream, ModelError>;

@@ -27,6 +27,15 @@ pub struct ToolDeclaration {
     pub input_schema: Value,
 }
 
+/// What a request says of a tool.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct DeclaredTool {
+    /// [`ToolDeclaration::name`].
+    pub tool: String,
+    /// The declaration as text of the request, or why it is left out, for a person.
+    pub said: Result<String, String>,
+}
+
 /// One message of a conversation.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(tag = "role", rename_all = "snake_case")]

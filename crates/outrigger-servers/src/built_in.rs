@@ -15,10 +15,14 @@ pub enum BuiltIn {
     Echo,
     /// Lists, reads and searches the files of one folder.
     Workspace,
+    /// Lists and reads the resources of a host's other servers. It needs a host around it.
+    Resources,
+    /// Reads and searches what its reader finds. It needs a host around it.
+    Artifacts,
 }
 
 impl BuiltIn {
-    /// Every built-in server, in the order to list them.
+    /// Every server that can stand alone, in the order to list them.
     pub const ALL: [Self; 3] = [Self::Time, Self::Echo, Self::Workspace];
 
     /// The name under which it is configured and started, such as `time`.
@@ -27,6 +31,8 @@ impl BuiltIn {
             Self::Time => "time",
             Self::Echo => "echo",
             Self::Workspace => "workspace",
+            Self::Resources => "resources",
+            Self::Artifacts => "artifacts",
         }
     }
 
@@ -36,6 +42,8 @@ impl BuiltIn {
             Self::Time => "the current time, days between dates, time zone conversion",
             Self::Echo => "returns the text that it is given, for trying things out",
             Self::Workspace => "lists, reads and searches the files of one folder, and no others",
+            Self::Resources => "lists and reads the resources of the other servers",
+            Self::Artifacts => "reads and searches what was too long to be shown at once",
         }
     }
 }

@@ -15,10 +15,12 @@ use tokio::{
 use tokio_util::sync::CancellationToken;
 
 use crate::{
+    artifacts::ArtifactReader,
     built_in::BuiltIn,
     clock::{Clock, SystemClock},
     handler::Handler,
     pipe::Pipe,
+    resources::Shelf,
     time::ZoneError,
     toolbox::Toolbox,
 };
@@ -32,6 +34,10 @@ pub struct ServeOptions {
     pub clock: Arc<dyn Clock>,
     /// The zone that `time` uses when a call names none, as an IANA name; `None` is the system's.
     pub time_zone: Option<String>,
+    /// What `resources` lists and reads; without one there is nothing.
+    pub shelf: Option<Arc<dyn Shelf>>,
+    /// Where `artifacts` reads.
+    pub artifacts: Option<Arc<dyn ArtifactReader>>,
 }
 
 impl ServeOptions {
@@ -41,6 +47,8 @@ impl ServeOptions {
             workspace: workspace.into(),
             clock: Arc::new(SystemClock),
             time_zone: None,
+            shelf: None,
+            artifacts: None,
         }
     }
 }

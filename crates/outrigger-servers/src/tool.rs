@@ -15,10 +15,17 @@ pub(crate) fn declare<I: JsonSchema, O: JsonSchema>(
     title: &'static str,
     description: &'static str,
 ) -> Tool {
-    let settings =
-        SchemaSettings::draft2020_12().with(|settings| settings.inline_subschemas = true);
-    let input = lean_schema::<I>(settings.clone());
-    let output = lean_schema::<O>(settings.for_serialize());
+    let output = lean_schema::<O>(settings().for_serialize());
+    declare_plain::<I>(name, title, description).with_raw_output_schema(output.into())
+}
+
+/// A tool that takes `I` and returns content of no declared shape.
+pub(crate) fn declare_plain<I: JsonSchema>(
+    name: &'static str,
+    title: &'static str,
+    description: &'static str,
+) -> Tool {
+    let input = lean_schema::<I>(settings());
     let annotations = ToolAnnotations::new()
         .read_only(true)
         .destructive(false)
@@ -26,8 +33,11 @@ pub(crate) fn declare<I: JsonSchema, O: JsonSchema>(
         .open_world(false);
     Tool::new(name, description, input)
         .with_title(title)
-        .with_raw_output_schema(output.into())
         .with_annotations(annotations)
+}
+
+fn settings() -> SchemaSettings {
+    SchemaSettings::draft2020_12().with(|settings| settings.inline_subschemas = true)
 }
 
 fn lean_schema<T: JsonSchema>(settings: SchemaSettings) -> JsonObject {
@@ -72,18 +82,23 @@ fn lean(schema: &mut Value) {
 
 /// What a tool answers.
 #[derive(Debug)]
-pub(crate) struct Reply {
-    /// The result as its output schema says.
-    structured: Value,
-    /// The same for whoever reads text: the answer, stated plainly.
-    text: String,
-    /// What was left out, and how to get it.
-    note: Option<String>,
+pub(crate) enum Reply {
+    /// A result of a declared shape.
+    Shaped {
+        /// The result as its output schema says.
+        structured: Value,
+        /// The same for whoever reads text: the answer, stated plainly.
+        text: String,
+        /// What was left out, and how to get it.
+        note: Option<String>,
+    },
+    /// Content as it is.
+    Content(Vec<ContentBlock>),
 }
 
 impl Reply {
     pub(crate) fn new<O: Serialize>(result: &O, text: String) -> Result<Self, serde_json::Error> {
-        Ok(Self {
+        Ok(Self::Shaped {
             structured: serde_json::to_value(result)?,
             text,
             note: None,
@@ -91,17 +106,34 @@ impl Reply {
     }
 
     pub(crate) fn with_note(self, note: Option<String>) -> Self {
-        Self { note, ..self }
+        match self {
+            Self::Shaped {
+                structured, text, ..
+            } => Self::Shaped {
+                structured,
+                text,
+                note,
+            },
+            content @ Self::Content(_) => content,
+        }
     }
 }
 
 impl From<Reply> for CallToolResult {
     fn from(reply: Reply) -> Self {
+        let (structured, text, note) = match reply {
+            Reply::Content(blocks) => return Self::success(blocks),
+            Reply::Shaped {
+                structured,
+                text,
+                note,
+            } => (structured, text, note),
+        };
         // Some model providers refuse an empty block.
-        let text = Some(reply.text).filter(|text| !text.is_empty() || reply.note.is_none());
-        let blocks = text.into_iter().chain(reply.note);
+        let text = Some(text).filter(|text| !text.is_empty() || note.is_none());
+        let blocks = text.into_iter().chain(note);
         let mut result = Self::success(blocks.map(ContentBlock::text).collect());
-        result.structured_content = Some(reply.structured);
+        result.structured_content = Some(structured);
         result
     }
 }

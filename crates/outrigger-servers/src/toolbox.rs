@@ -9,8 +9,10 @@ use tokio_util::sync::CancellationToken;
 
 use crate::{
     arguments::ArgumentsError,
+    artifacts::{ArtifactTools, ArtifactsError},
     built_in::BuiltIn,
     echo::Echo,
+    resources::{ResourceTools, Unread},
     serve::ServeOptions,
     time::{TimeError, TimeTools, ZoneError},
     tool::Reply,
@@ -34,6 +36,10 @@ pub(crate) enum CallError {
     Time(#[from] TimeError),
     #[error(transparent)]
     Workspace(#[from] WorkspaceError),
+    #[error(transparent)]
+    Resources(#[from] Unread),
+    #[error(transparent)]
+    Artifacts(#[from] ArtifactsError),
     #[error("the result could not be written as JSON: {0}")]
     Result(#[from] serde_json::Error),
 }
@@ -42,6 +48,8 @@ pub(crate) enum Toolbox {
     Time(TimeTools),
     Echo(Echo),
     Workspace(WorkspaceTools),
+    Resources(ResourceTools),
+    Artifacts(ArtifactTools),
 }
 
 impl Toolbox {
@@ -52,6 +60,8 @@ impl Toolbox {
             }
             BuiltIn::Echo => Self::Echo(Echo::new()),
             BuiltIn::Workspace => Self::Workspace(WorkspaceTools::new(options.workspace)),
+            BuiltIn::Resources => Self::Resources(ResourceTools::new(options.shelf)),
+            BuiltIn::Artifacts => Self::Artifacts(ArtifactTools::new(options.artifacts)),
         })
     }
 
@@ -60,6 +70,8 @@ impl Toolbox {
             Self::Time(time) => time.tools(),
             Self::Echo(echo) => echo.tools(),
             Self::Workspace(workspace) => workspace.tools(),
+            Self::Resources(resources) => resources.tools(),
+            Self::Artifacts(artifacts) => artifacts.tools(),
         }
     }
 
@@ -68,6 +80,8 @@ impl Toolbox {
             Self::Time(time) => time.call(call),
             Self::Echo(echo) => echo.call(call),
             Self::Workspace(workspace) => workspace.call(call).await,
+            Self::Resources(resources) => resources.call(call).await,
+            Self::Artifacts(artifacts) => artifacts.call(call).await,
         }
     }
 }

@@ -1,6 +1,9 @@
-//! What tests play against: a scripted model provider over real HTTP.
+//! What tests play against: a scripted model provider over real HTTP, and the law of compiled schemas.
 //!
 //! Used by tests only; nothing here is part of the program.
 
 pub mod headless;
+pub mod instances;
 pub mod provider_server;
+pub mod replay;
+pub mod schema_law;

@@ -1,9 +1,10 @@
 //! What governing a call costs: the same call of the echo server over the bare connection, and
 //! through the host with its schemas, policy, and a journal that is durable before it sends.
 //!
-//! Prints medians and ratios; nothing is judged here. The journal is written once into memory, where
+//! Prints times and ratios; nothing is judged here. The journal is written once into memory, where
 //! the system has a file system there, and once on the disk of the first argument that is a folder,
-//! else the one for temporary files.
+//! else the one for temporary files. Both ways the calls are made one by one, 8 at once and 64 at
+//! once, and compared with as many at once over the bare connection.
 #![allow(
     clippy::unwrap_used,
     clippy::print_stdout,
@@ -34,8 +35,8 @@ use serde_json::value::RawValue;
 use tokio::io::DuplexStream;
 use tokio_util::sync::CancellationToken;
 
-const CALLS: usize = 1_000;
-const AT_ONCE: usize = 16;
+const CALLS: u32 = 1_024;
+const AT_ONCE: [u32; 3] = [1, 8, 64];
 const ARGUMENTS: &str = r#"{"text":"The quick brown fox jumps over the lazy dog."}"#;
 
 struct Echo;
@@ -62,31 +63,49 @@ fn median(mut took: Vec<Duration>) -> f64 {
     took[took.len() / 2].as_secs_f64() * 1e6
 }
 
-async fn bare() -> f64 {
+/// Microseconds a call takes of the whole, with so many under way at once.
+async fn each<F: Future>(at_once: u32, call: impl Fn() -> F) -> f64 {
+    let clock = Instant::now();
+    for _ in 0..CALLS / at_once {
+        join_all((0..at_once).map(|_| call())).await;
+    }
+    clock.elapsed().as_secs_f64() * 1e6 / f64::from(CALLS)
+}
+
+/// Over the bare connection, for each number at once.
+async fn bare() -> [f64; 3] {
     let spec = ServerSpec {
         name: ServerName::new("echo").unwrap(),
         transport: TransportSpec::InProcess(InProcessSpec(Arc::new(Echo))),
         protocol: Protocol::Auto,
         versions: None,
         deadlines: Deadlines::default(),
-        limits: Limits::default(),
+        limits: limits(),
     };
     let connector = Connector::new("0", None);
     let connection = Box::pin(connector.connect(&spec, &CancellationToken::new()))
         .await
         .unwrap();
     let arguments = RawValue::from_string(ARGUMENTS.to_owned()).unwrap();
-    let mut took = Vec::with_capacity(CALLS);
-    for _ in 0..CALLS {
-        let clock = Instant::now();
-        connection
-            .call_tool("echo", &arguments, CallOptions::default())
-            .await
-            .unwrap();
-        took.push(clock.elapsed());
+    let mut took = [0.0; 3];
+    for (at_once, took) in AT_ONCE.into_iter().zip(&mut took) {
+        let call = async || {
+            let options = CallOptions::default();
+            let answer = connection.call_tool("echo", &arguments, options).await;
+            answer.unwrap();
+        };
+        *took = Box::pin(each(at_once, call)).await;
     }
     connection.close().await;
-    median(took)
+    took
+}
+
+/// Of the server, so that as many are under way as are meant to be.
+fn limits() -> Limits {
+    Limits {
+        concurrent_calls: 64,
+        ..Limits::default()
+    }
 }
 
 /// A host with nothing but the echo server, recording into a folder.
@@ -111,11 +130,13 @@ impl Governed {
             workspace: folder.to_owned(),
             ..Surroundings::default()
         };
-        let config = outrigger_host::config::load(&surroundings);
+        let mut config = outrigger_host::config::load(&surroundings);
+        config.defaults.limits = limits();
         let builtin = Builtin {
             name: ServerName::new("echo").unwrap(),
             description: String::new(),
             pipe: Arc::new(Echo),
+            on_demand: false,
         };
         let parts = Parts {
             connector: Connector::new("0", None),
@@ -126,6 +147,8 @@ impl Governed {
             policy: Policy::new(&config.policy, &[]).unwrap(),
             pins: Pins::none(),
             hooks: Arc::new(Hooks::none()),
+            artifacts: None,
+            traces: None,
         };
         let host = Host::start(&config, parts);
         assert!(host.settled(Duration::from_secs(10)).await.is_empty());
@@ -149,20 +172,14 @@ impl Governed {
         );
     }
 
-    /// Microseconds of one call, of one among several at once, and of one durable event alone.
-    async fn measure(self) -> [f64; 3] {
+    /// Microseconds a call takes for each number at once, and one durable event alone.
+    async fn measure(self) -> ([f64; 3], f64) {
         let toolset = self.host.toolset();
-        let (mut alone, mut events) = (Vec::with_capacity(CALLS), Vec::with_capacity(CALLS));
-        for _ in 0..CALLS {
-            let clock = Instant::now();
-            Box::pin(self.call(&toolset)).await;
-            alone.push(clock.elapsed());
+        let mut took = [0.0; 3];
+        for (at_once, took) in AT_ONCE.into_iter().zip(&mut took) {
+            *took = Box::pin(each(at_once, || self.call(&toolset))).await;
         }
-        let clock = Instant::now();
-        for _ in 0..CALLS / AT_ONCE {
-            join_all((0..AT_ONCE).map(|_| self.call(&toolset))).await;
-        }
-        let together = clock.elapsed() / u32::try_from(CALLS / AT_ONCE * AT_ONCE).unwrap();
+        let mut events = Vec::new();
         for _ in 0..CALLS {
             let event = Event::ServerEnded {
                 server: "bench".to_owned(),
@@ -174,14 +191,16 @@ impl Governed {
         }
         self.host.close().await;
         self.journal.close().await.unwrap();
-        [median(alone), together.as_secs_f64() * 1e6, median(events)]
+        (took, median(events))
     }
 }
 
 #[tokio::main(flavor = "multi_thread", worker_threads = 2)]
 async fn main() {
     let bare = Box::pin(bare()).await;
-    println!("bare connection: {bare:.0} µs a call");
+    for (at_once, bare) in AT_ONCE.into_iter().zip(bare) {
+        println!("bare connection, {at_once} at once: {bare:.0} µs a call");
+    }
     let given = std::env::args()
         .skip(1)
         .map(PathBuf::from)
@@ -193,18 +212,13 @@ async fn main() {
         }
         let folder = tempfile::tempdir_in(folder).unwrap();
         let governed = Box::pin(Governed::start(folder.path())).await;
-        let [alone, together, event] = Box::pin(governed.measure()).await;
-        println!(
-            "governed, journal in {label}: {alone:.0} µs a call, {:.1} × bare",
-            alone / bare
-        );
-        println!(
-            "  of which one durable event: {event:.0} µs; the rest: {:.1} × bare",
-            (alone - event) / bare
-        );
-        println!(
-            "  {AT_ONCE} at once: {together:.0} µs a call, {:.1} × bare",
-            together / bare
-        );
+        let (governed, event) = Box::pin(governed.measure()).await;
+        println!("governed, journal in {label}; one durable event: {event:.0} µs");
+        for ((at_once, governed), bare) in AT_ONCE.into_iter().zip(governed).zip(bare) {
+            println!(
+                "  {at_once} at once: {governed:.0} µs a call, {:.1} × bare",
+                governed / bare
+            );
+        }
     }
 }

@@ -1,8 +1,12 @@
 //! What `ask` tells besides the answer: one JSON document, or what the run cost.
 
+use jiff::Timestamp;
 use outrigger_agent::Answer;
-use outrigger_journal::{CallLine, Event, Journal, Recorded, RunId, Tokens};
+use outrigger_journal::{
+    ArtifactRef, CallLine, Counted, Event, Journal, OutcomeKind, Recorded, RunId, Tokens,
+};
 use serde::Serialize;
+use serde_json::Value;
 
 use crate::display::seconds;
 use crate::error::CommandError;
@@ -20,8 +24,56 @@ struct Document<'a> {
     model: Option<String>,
     turns: u32,
     usage: Tokens,
-    calls: Vec<CallLine>,
+    calls: Vec<CallDocument>,
     servers: Vec<ServerLine>,
+}
+
+/// A call, as the ledger has it.
+#[derive(Serialize)]
+struct CallDocument {
+    run: String,
+    call: u32,
+    tool: String,
+    server: Option<String>,
+    /// JSON, unless what the model wrote was none.
+    arguments: Value,
+    sent: bool,
+    outcome: Option<OutcomeKind>,
+    is_error: bool,
+    summary: String,
+    artifacts: Vec<ArtifactRef>,
+    took_ms: u64,
+    at: Timestamp,
+}
+
+impl CallDocument {
+    fn of(line: CallLine, events: &[Recorded]) -> Self {
+        let ended = events.iter().find_map(|recorded| match &recorded.event {
+            Event::CallEnded {
+                call,
+                is_error,
+                artifacts,
+                ..
+            } if *call == line.call => Some((*is_error, artifacts.clone())),
+            _ => None,
+        });
+        let (is_error, artifacts) = ended.unwrap_or_default();
+        Self {
+            run: line.run.to_string(),
+            call: line.call,
+            tool: line.tool,
+            server: line.server,
+            arguments: serde_json::from_str(&line.arguments)
+                .unwrap_or_else(|_| line.arguments.into()),
+            sent: line.sent,
+            outcome: line.outcome,
+            is_error,
+            summary: line.summary,
+            artifacts,
+            took_ms: line.took_ms,
+            at: line.at,
+        }
+    }
 }
 
 /// A server, as the run found it.
@@ -51,6 +103,7 @@ pub(crate) async fn print_json(
     else {
         return Err(CommandError::failed("the run has no end"));
     };
+    let lines = journal.calls(run).await?.into_iter();
     let document = Document {
         run: run.to_string(),
         status: status.as_str(),
@@ -59,7 +112,7 @@ pub(crate) async fn print_json(
         model: events.iter().find_map(model_of),
         turns: answer.turns,
         usage,
-        calls: journal.calls(run).await?,
+        calls: lines.map(|line| CallDocument::of(line, &events)).collect(),
         servers: events.iter().filter_map(server_of).collect(),
     };
     screen.json(&document)
@@ -108,21 +161,12 @@ pub(crate) async fn print_stats(
 ) -> Result<(), CommandError> {
     let events = journal.events(run).await?;
     screen.say("");
-    for server in events
-        .iter()
-        .filter_map(server_of)
-        .filter(|server| server.ready)
-    {
-        screen.say(format_args!(
-            "[server \"{}\": {} tools, ~{} tokens per request]",
-            visible::line(&server.server),
-            server.tools,
-            server.tokens
-        ));
+    for line in server_lines(&events) {
+        screen.say(line);
     }
     let header = format!(
-        "{:>4} {:>8} {:>8} {:>8} {:>9}",
-        "turn", "in", "cached", "out", "time"
+        "{:>4} {:>8} {:>8} {:>8} {:>9} {:>9}",
+        "turn", "in", "cached", "out", "counted", "time"
     );
     screen.say(screen.talk(Label::Dim, &header));
     let mut total = Tokens::default();
@@ -131,23 +175,78 @@ pub(crate) async fn print_stats(
             turn,
             usage,
             took_ms,
+            counted,
             ..
         } = &recorded.event
         {
-            screen.say(row(&turn.to_string(), usage, &seconds(*took_ms)));
+            let counted = counted.as_ref().map(in_all).unwrap_or_default();
+            screen.say(row(&turn.to_string(), usage, &counted, &seconds(*took_ms)));
             total.input += usage.input;
             total.cached += usage.cached;
             total.output += usage.output;
         }
     }
-    screen.say(row("all", &total, "").trim_end());
+    screen.say(row("all", &total, "", "").trim_end());
     screen.say(format_args!("run {run}"));
     Ok(())
 }
 
-fn row(turn: &str, usage: &Tokens, took: &str) -> String {
+/// What the servers' declarations cost in the last request, or would have when none was answered.
+fn server_lines(events: &[Recorded]) -> Vec<String> {
+    let counted = events
+        .iter()
+        .rev()
+        .find_map(|recorded| match &recorded.event {
+            Event::ModelAnswered { counted, .. } => counted.as_ref(),
+            _ => None,
+        });
+    if let Some(counted) = counted {
+        // Tools that are found when they are wanted are in no request.
+        let is_there = |name: &str| counted.servers.iter().any(|server| server.server == name);
+        let found = ready(events).filter(|server| !is_there(&server.server));
+        let found = found.map(|server| per_request(&server.server, server.tools, mark(counted), 0));
+        return per_server(counted).chain(found).collect();
+    }
+    ready(events)
+        .map(|server| per_request(&server.server, server.tools, "~", server.tokens))
+        .collect()
+}
+
+/// The servers that were ready.
+fn ready(events: &[Recorded]) -> impl Iterator<Item = ServerLine> {
+    let servers = events.iter().filter_map(server_of);
+    servers.filter(|server| server.ready)
+}
+
+/// A line for each server of a request.
+pub(crate) fn per_server(counted: &Counted) -> impl Iterator<Item = String> {
+    let mark = mark(counted);
+    let servers = counted.servers.iter();
+    servers.map(move |server| per_request(&server.server, server.tools, mark, server.tokens))
+}
+
+fn per_request(server: &str, tools: u64, mark: &str, tokens: u64) -> String {
     format!(
-        "{turn:>4} {:>8} {:>8} {:>8} {took:>9}",
+        "[server \"{}\": {}, {mark}{} tokens per request]",
+        visible::line(server),
+        visible::count(tools, "tool"),
+        visible::thousands(tokens)
+    )
+}
+
+/// Tokens of a request, as this side counted them.
+pub(crate) fn in_all(counted: &Counted) -> String {
+    format!("{}{}", mark(counted), counted.input)
+}
+
+/// What stands before a count that is an estimate.
+fn mark(counted: &Counted) -> &'static str {
+    if counted.exact { "" } else { "~" }
+}
+
+fn row(turn: &str, usage: &Tokens, counted: &str, took: &str) -> String {
+    format!(
+        "{turn:>4} {:>8} {:>8} {:>8} {counted:>9} {took:>9}",
         usage.input, usage.cached, usage.output
     )
 }

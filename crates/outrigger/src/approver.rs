@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use async_trait::async_trait;
 use jiff::Timestamp;
-use outrigger_host::approve::{Answer, Approver, Question};
+use outrigger_host::approve::{Answer, Approver, Question, Repeat, RepeatKey};
 use outrigger_host::grants::{Grant, Grants, LASTS, Pattern};
 
 use crate::keyboard::Keyboard;
@@ -89,7 +89,7 @@ impl Person {
             let Some(line) = self.keyboard.line().await else {
                 return Some(Answer::Nobody);
             };
-            let pattern = match Pattern::typed(&line, question.arguments) {
+            let pattern = match Pattern::typed(&line, question.exact) {
                 Ok(pattern) => pattern,
                 Err(error) => {
                     self.screen.insist(visible::line(&error.to_string()));
@@ -119,12 +119,19 @@ impl Person {
     }
 
     fn show(&self, question: Question<'_>) {
-        let Question { tool, rule, .. } = question;
+        let Question {
+            tool,
+            rule,
+            repeats,
+            ..
+        } = question;
         let title = |text| self.screen.talk(Label::Dim, text);
-        self.screen.insist(format_args!(
-            "\n{}",
-            self.screen.talk(Label::Warn, "A call needs your approval:")
-        ));
+        let heading = match repeats {
+            None => "A call needs your approval:",
+            Some(_) => "This call was made before, and nobody knows what came of it:",
+        };
+        self.screen
+            .insist(format_args!("\n{}", self.screen.talk(Label::Warn, heading)));
         let raw = visible::line(&tool.raw_name);
         self.screen.insist(format_args!(
             "  {} {} (`{raw}` of the server `{}`)",
@@ -133,6 +140,20 @@ impl Person {
             visible::line(tool.server.as_str())
         ));
         self.arguments(question.arguments, false);
+        if let Some(repeat) = repeats {
+            let (before, again) = repetition(repeat);
+            self.screen
+                .insist(format_args!("  {} {before}", title("before   ")));
+            self.screen
+                .insist(format_args!("  {} {again}", title("again    ")));
+        }
+        let mut label = "contents ";
+        for given in question.artifacts {
+            let given = given.described();
+            self.screen
+                .insist(format_args!("  {} {}", title(label), visible::line(&given)));
+            label = "         ";
+        }
         self.screen.insist(format_args!(
             "  {} {}",
             title("asked by "),
@@ -150,6 +171,31 @@ impl Person {
             title = "";
         }
     }
+}
+
+/// The earlier call, and what making it again would mean.
+fn repetition(repeat: &Repeat) -> (String, String) {
+    let at = repeat.at.strftime("%F %H:%M:%S UTC");
+    let of = if repeat.here {
+        format!("call {}", repeat.of.call)
+    } else {
+        format!("call {} of {}", repeat.of.call, repeat.of.run)
+    };
+    let before = format!("{of}, {at}: {}", visible::line(&repeat.why));
+    let again = match &repeat.key {
+        RepeatKey::None => {
+            "without an idempotency key: if it took effect, it takes effect twice".to_owned()
+        }
+        RepeatKey::Same(argument) => format!(
+            "with the same idempotency key (`{}`), by which the server can know it",
+            visible::line(argument)
+        ),
+        RepeatKey::Other(argument) => format!(
+            "with another idempotency key (`{}`): if it took effect, it takes effect twice",
+            visible::line(argument)
+        ),
+    };
+    (before, again)
 }
 
 #[derive(Debug, PartialEq, Eq)]
@@ -179,6 +225,37 @@ fn understand(line: &str) -> Option<Understood> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_repetition_says_what_it_may_do() {
+        let repeat = |here, key| Repeat {
+            of: outrigger_journal::CallRef {
+                run: "20261130-094210-3f9a".parse().unwrap(),
+                call: 3,
+            },
+            here,
+            at: Timestamp::UNIX_EPOCH,
+            why: "outcome unknown: no answer came within 0.3 s".to_owned(),
+            key,
+        };
+        let told = [
+            repeat(true, RepeatKey::None),
+            repeat(false, RepeatKey::Same("request_id".to_owned())),
+            repeat(false, RepeatKey::Other("request_id".to_owned())),
+        ];
+        let told = told.map(|repeat| {
+            let (before, again) = repetition(&repeat);
+            format!("{before}\n{again}")
+        });
+        insta::assert_snapshot!(told.join("\n"), @"
+        call 3, 1970-01-01 00:00:00 UTC: outcome unknown: no answer came within 0.3 s
+        without an idempotency key: if it took effect, it takes effect twice
+        call 3 of 20261130-094210-3f9a, 1970-01-01 00:00:00 UTC: outcome unknown: no answer came within 0.3 s
+        with the same idempotency key (`request_id`), by which the server can know it
+        call 3 of 20261130-094210-3f9a, 1970-01-01 00:00:00 UTC: outcome unknown: no answer came within 0.3 s
+        with another idempotency key (`request_id`): if it took effect, it takes effect twice
+        ");
+    }
 
     #[test]
     fn only_yes_is_yes() {

@@ -1,13 +1,30 @@
 //! The flags as typed.
 
+mod artifacts;
+mod audit;
+
+use std::net::SocketAddr;
+mod runs;
+mod talk;
+
 use std::path::PathBuf;
 use std::process::ExitCode;
+use std::sync::Arc;
 
 use clap::{Args, Parser, Subcommand, ValueEnum};
 use clap_complete::Shell;
 use outrigger_host::config::Mode;
 
+pub(crate) use runs::{ResumeArgs, RunsArgs, RunsCommand, SettleArgs};
+
 use crate::error::Exit;
+use crate::recording::Recorder;
+use crate::replay::Playback;
+
+pub(crate) use self::artifacts::{ArtifactsArgs, ArtifactsCommand, GcArgs};
+pub(crate) use self::audit::{AuditArgs, AuditCommand, Expected};
+
+pub(crate) use self::talk::{ChatArgs, PromptArgs, ResourceArgs};
 
 const EXIT_CODES: &str = "\
 Exit codes:
@@ -57,6 +74,16 @@ pub(crate) struct Common {
     /// error. An existing file is replaced
     #[arg(long, global = true, value_name = "FILE", help_heading = "Everywhere")]
     pub(crate) wire: Option<PathBuf>,
+    /// Record everything that goes to and comes from servers, model, people and hooks, without known
+    /// secrets, in DIR, for `outrigger replay`. The folder must be new or empty
+    #[arg(long, global = true, value_name = "DIR", help_heading = "Everywhere")]
+    pub(crate) record: Option<PathBuf>,
+    /// What records.
+    #[arg(skip)]
+    pub(crate) recorder: Option<Arc<Recorder>>,
+    /// What stands in the place of the world.
+    #[arg(skip)]
+    pub(crate) playback: Option<Arc<Playback>>,
     /// When to use colours
     #[arg(
         long,
@@ -111,6 +138,12 @@ impl From<RunMode> for Mode {
 pub(crate) enum Command {
     /// Answer a question with the tools of all configured servers
     Ask(AskArgs),
+    /// Talk with the model, question after question, with the tools of all configured servers
+    Chat(ChatArgs),
+    /// List the prompts of servers, or show the messages of one
+    Prompt(PromptArgs),
+    /// List the resources of servers, or read one
+    Resource(ResourceArgs),
     /// List servers and tools, and what their declarations cost
     Tools(ToolsArgs),
     /// Call one tool
@@ -133,6 +166,8 @@ pub(crate) enum Command {
     Login(LoginArgs),
     /// Forget the token of a server
     Logout(LogoutArgs),
+    /// Serve the governed tools of all configured servers to other hosts, as one MCP server
+    Serve(ServeArgs),
     /// Run a built-in server over standard input and output, for any MCP host
     Server(ServerArgs),
     /// List, fetch and remove weights of local models
@@ -141,8 +176,16 @@ pub(crate) enum Command {
     Doctor(DoctorArgs),
     /// Show what one server is: era, capabilities, what it offers, timings, processes, warnings
     Inspect(InspectArgs),
-    /// Look at what happened in earlier runs
+    /// Look at what happened in earlier runs, and what is not known of it
     Runs(RunsArgs),
+    /// Look at what tools returned that was too large or not text, export it, make room
+    Artifacts(ArtifactsArgs),
+    /// Verify that the journal is as it was written, and export its lines for others to check
+    Audit(AuditArgs),
+    /// Go on where an earlier `ask` stopped; calls that were made are not made again
+    Resume(ResumeArgs),
+    /// Run a recording again, offline, and say what differs first; exit code 1 when something does
+    Replay(ReplayArgs),
     /// Print a completion script for a shell
     Completions(CompletionsArgs),
     /// Write man pages into a folder
@@ -178,9 +221,29 @@ pub(crate) struct AskArgs {
 pub(crate) struct ToolsArgs {
     /// Only this server, with all particulars of its tools
     pub(crate) server: Option<String>,
+    /// What each server and each tool costs in every request, in tokens
+    #[arg(long)]
+    pub(crate) tokens: bool,
+    /// What a provider is told of one tool, and what that changes of the server's schema
+    #[arg(long, value_name = "TOOL", conflicts_with = "tokens")]
+    pub(crate) schema: Option<String>,
+    /// Who is told: a provider, or one of openai, openai-strict, anthropic, gemini, generic
+    /// [default: the configured model's, else openai]
+    #[arg(long, value_name = "PROVIDER")]
+    pub(crate) provider: Option<String>,
+    /// The model whose vocabulary counts, as for `ask` [default: the provider's usual one]
+    #[arg(short, long, value_name = "PROVIDER:MODEL")]
+    pub(crate) model: Option<String>,
     /// As JSON
     #[arg(long)]
     pub(crate) json: bool,
+}
+
+impl ToolsArgs {
+    /// Whether it matters who reads.
+    pub(crate) fn wants_reader(&self) -> bool {
+        self.tokens || self.schema.is_some() || self.provider.is_some() || self.model.is_some()
+    }
 }
 
 #[derive(Debug, Args)]
@@ -202,6 +265,9 @@ pub(crate) struct CallArgs {
     /// stays a deny [default: `policy.mode` of the configuration]
     #[arg(long, value_name = "MODE")]
     pub(crate) mode: Option<RunMode>,
+    /// Make it although the outcome of the same call, made earlier, is unknown
+    #[arg(long)]
+    pub(crate) repeat: bool,
     /// How long to wait for the answer, in seconds
     #[arg(long, value_name = "SECONDS")]
     pub(crate) timeout: Option<f64>,
@@ -409,6 +475,26 @@ pub(crate) struct LogoutArgs {
 }
 
 #[derive(Debug, Args)]
+pub(crate) struct ServeArgs {
+    /// Streamable HTTP at `http://ADDRESS/mcp`, on loopback only [default: standard input and output]
+    #[arg(long, value_name = "ADDRESS")]
+    pub(crate) http: Option<SocketAddr>,
+    /// A Unix socket, a message a line
+    #[arg(long, value_name = "PATH")]
+    pub(crate) socket: Option<PathBuf>,
+    /// Only this server, its tools under their own names
+    #[arg(long, value_name = "NAME")]
+    pub(crate) server: Option<String>,
+    /// Answer the questions of policy with yes for tools whose name matches (repeatable)
+    #[arg(long, value_name = "GLOB")]
+    pub(crate) allow: Vec<String>,
+    /// How freely clients may act: `plan` only reads, `auto` does not ask about what a rule allows; a
+    /// deny stays a deny [default: `policy.mode` of the configuration]
+    #[arg(long, value_name = "MODE")]
+    pub(crate) mode: Option<RunMode>,
+}
+
+#[derive(Debug, Args)]
 pub(crate) struct ServerArgs {
     /// Which one: time, echo or workspace
     pub(crate) name: String,
@@ -458,30 +544,12 @@ pub(crate) struct InspectArgs {
 }
 
 #[derive(Debug, Args)]
-pub(crate) struct RunsArgs {
-    #[command(subcommand)]
-    pub(crate) command: Option<RunsCommand>,
-}
-
-#[derive(Debug, Subcommand)]
-pub(crate) enum RunsCommand {
-    /// The latest runs
-    List {
-        /// How many
-        #[arg(long, short = 'n', default_value_t = 20)]
-        limit: u32,
-        /// As JSON
-        #[arg(long)]
-        json: bool,
-    },
-    /// One run: its turns, calls, decisions and outcomes
-    Show {
-        /// Its name, or the beginning or the last part of it
-        run: String,
-        /// The recorded events, a JSON document a line
-        #[arg(long)]
-        json: bool,
-    },
+pub(crate) struct ReplayArgs {
+    /// The folder that `--record` has written
+    pub(crate) dir: PathBuf,
+    /// As JSON
+    #[arg(long)]
+    pub(crate) json: bool,
 }
 
 #[derive(Debug, Args)]

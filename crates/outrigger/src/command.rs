@@ -1,7 +1,10 @@
 //! One file for each command.
 
+pub(crate) mod artifacts;
 pub(crate) mod ask;
+pub(crate) mod audit;
 pub(crate) mod call;
+pub(crate) mod chat;
 pub(crate) mod completions;
 pub(crate) mod config;
 pub(crate) mod doctor;
@@ -13,8 +16,13 @@ pub(crate) mod man;
 pub(crate) mod model;
 pub(crate) mod pin;
 pub(crate) mod policy;
+pub(crate) mod prompt;
+pub(crate) mod replay;
+pub(crate) mod resource;
+pub(crate) mod resume;
 pub(crate) mod runs;
 pub(crate) mod secrets;
+pub(crate) mod serve;
 pub(crate) mod server;
 pub(crate) mod tools;
 pub(crate) mod trust;

@@ -147,8 +147,10 @@ impl Display {
 impl Observer for Display {
     fn observe(&self, recorded: &Recorded) {
         self.on_server(&recorded.event);
+        self.on_late(&recorded.event);
         if self.show != Show::Servers {
             self.on_turn(&recorded.event);
+            self.on_offer(&recorded.event);
             self.on_call(&recorded.event);
         }
     }
@@ -220,6 +222,8 @@ impl Display {
 
     fn on_turn(&self, event: &Event) {
         match event {
+            // What was printed before was another answer.
+            Event::PersonSaid { .. } => self.state(|state| state.printed.clear()),
             Event::ModelRetry {
                 attempt,
                 wait_ms,
@@ -239,6 +243,34 @@ impl Display {
             } => {
                 self.end_text(*calls == 0);
                 self.turn(*turn, usage, *took_ms);
+            }
+            _ => {}
+        }
+    }
+
+    /// What the person asked for by hand. A model's reading is a call.
+    fn on_offer(&self, event: &Event) {
+        match event {
+            Event::PromptFetched {
+                server,
+                prompt,
+                bytes,
+                error: None,
+                ..
+            } => {
+                let prompt = visible::beginning(prompt, SHOWN);
+                self.server(server, &format!("prompt `{prompt}`, {bytes} bytes"));
+            }
+            Event::ResourceRead {
+                server,
+                uri,
+                asked_by,
+                bytes,
+                error: None,
+                ..
+            } if asked_by == "person" => {
+                let uri = visible::beginning(uri, SHOWN);
+                self.server(server, &format!("attached `{uri}`, {bytes} bytes"));
             }
             _ => {}
         }
@@ -283,6 +315,26 @@ impl Display {
                 ..
             } => {
                 self.call_ended(*call, label_of(*outcome, *is_error), summary, *took_ms);
+            }
+            _ => {}
+        }
+    }
+
+    /// What came after all, and what is tried again, is told whatever else is not.
+    fn on_late(&self, event: &Event) {
+        match event {
+            Event::CallRetried {
+                call,
+                attempt,
+                reason,
+                ..
+            } => {
+                let line = format!(
+                    "#{call} → again (attempt {}): {}",
+                    attempt + 1,
+                    shown(reason)
+                );
+                self.screen.say(self.screen.talk(Label::Warn, &line));
             }
             Event::LateAnswer { call, summary, .. } => {
                 self.screen

@@ -14,6 +14,29 @@ pub(crate) enum Exit {
     Interrupted = 130,
 }
 
+impl Exit {
+    const ALL: [Self; 7] = [
+        Self::Done,
+        Self::Failed,
+        Self::Usage,
+        Self::Refused,
+        Self::Unavailable,
+        Self::Unknown,
+        Self::Interrupted,
+    ];
+
+    /// The exit code that a command came to.
+    pub(crate) fn of(ended: &Result<ExitCode, CommandError>) -> u8 {
+        let exit = match ended {
+            Ok(code) => Self::ALL
+                .into_iter()
+                .find(|exit| ExitCode::from(*exit) == *code),
+            Err(error) => Some(error.exit),
+        };
+        exit.unwrap_or(Self::Failed) as u8
+    }
+}
+
 /// Why a command did not do what was asked.
 #[derive(Debug, Clone, thiserror::Error)]
 #[error("{error}")]
@@ -75,6 +98,20 @@ impl From<outrigger_journal::JournalError> for CommandError {
         Self::failed(error.to_string()).hint(
             "every call is recorded; without a journal nothing is called. `--state-dir DIR` puts it elsewhere",
         )
+    }
+}
+
+impl From<outrigger_journal::ArtifactError> for CommandError {
+    fn from(error: outrigger_journal::ArtifactError) -> Self {
+        use outrigger_journal::ArtifactError;
+        match error {
+            ArtifactError::Journal(error) => error.into(),
+            ArtifactError::NoSuch { .. } | ArtifactError::NotAHandle { .. } => {
+                Self::usage(error.to_string()).hint("`outrigger artifacts list` lists them")
+            }
+            ArtifactError::Ambiguous { .. } => Self::usage(error.to_string()),
+            error => Self::failed(error.to_string()),
+        }
     }
 }
 

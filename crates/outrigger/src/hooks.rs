@@ -23,11 +23,13 @@ const BLOCKED: i32 = 2;
 const MOST: usize = 4 << 20;
 
 /// The hooks of this configuration.
-pub(crate) fn of(
-    config: &Config,
-    supervisor: Option<Vec<OsString>>,
-) -> Result<Hooks, CommandError> {
-    Ok(Hooks::new(&config.hooks, Arc::new(Runner { supervisor }))?)
+pub(crate) fn of(config: &Config, runner: Arc<dyn HookRunner>) -> Result<Hooks, CommandError> {
+    Ok(Hooks::new(&config.hooks, runner)?)
+}
+
+/// Runs them.
+pub(crate) fn runner(supervisor: Option<Vec<OsString>>) -> Arc<dyn HookRunner> {
+    Arc::new(Runner { supervisor })
 }
 
 struct Runner {
@@ -114,7 +116,7 @@ fn client(spec: &HttpSpec) -> Result<reqwest::Client, reqwest::Error> {
 }
 
 /// The cause at the bottom. It names no address: that may hold a secret.
-fn deepest(error: &reqwest::Error) -> String {
+pub(crate) fn deepest(error: &reqwest::Error) -> String {
     let mut deepest: &dyn std::error::Error = error;
     while let Some(source) = deepest.source() {
         deepest = source;

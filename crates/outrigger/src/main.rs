@@ -1,5 +1,6 @@
 //! The command line: parse, then one `match` that names everything the program can do.
 
+mod address;
 mod answer;
 mod approver;
 mod browser;
@@ -16,11 +17,15 @@ mod loopback;
 mod models;
 mod program;
 mod questions;
+mod recording;
+mod replay;
 mod sampler;
 mod screen;
 mod secrets;
 mod session;
+mod shelf;
 mod surroundings;
+mod telemetry;
 mod traces;
 mod trust;
 mod visible;
@@ -31,7 +36,8 @@ use std::process::ExitCode;
 use clap::Parser as _;
 
 use crate::cli::{Cli, Command};
-use crate::error::CommandError;
+use crate::error::{CommandError, Exit};
+use crate::recording::Recorder;
 use crate::screen::Screen;
 
 fn main() -> ExitCode {
@@ -52,10 +58,24 @@ fn main() -> ExitCode {
         Err(error) => return cli::explain(&error),
     };
     let screen = Screen::new(&cli.common);
-    match run(cli, screen) {
+    match recorded(cli, screen) {
         Ok(code) => code,
         Err(error) => screen.fail(&error),
     }
+}
+
+/// Runs the command, and records what it does where that was asked for.
+fn recorded(mut cli: Cli, screen: Screen) -> Result<ExitCode, CommandError> {
+    let Some(folder) = &cli.common.record else {
+        return run(cli, screen);
+    };
+    let workspace = surroundings::workspace(&cli.common)?;
+    let words = surroundings::words();
+    let recorder = Recorder::begin(folder, words, workspace, screen.can_ask())?;
+    cli.common.recorder = Some(recorder.clone());
+    let ended = run(cli, screen);
+    recorder.finish(Exit::of(&ended), screen);
+    ended
 }
 
 fn run(cli: Cli, screen: Screen) -> Result<ExitCode, CommandError> {
@@ -65,6 +85,11 @@ fn run(cli: Cli, screen: Screen) -> Result<ExitCode, CommandError> {
         Command::Completions(args) => command::completions::run(&args, screen),
         Command::Man(args) => command::man::run(&args, screen),
         Command::Ask(args) => runtime()?.block_on(command::ask::run(common, args, screen)),
+        Command::Chat(args) => runtime()?.block_on(command::chat::run(common, args, screen)),
+        Command::Prompt(args) => runtime()?.block_on(command::prompt::run(common, &args, screen)),
+        Command::Resource(args) => {
+            runtime()?.block_on(command::resource::run(common, &args, screen))
+        }
         Command::Tools(args) => runtime()?.block_on(command::tools::run(common, &args, screen)),
         Command::Call(args) => runtime()?.block_on(command::call::run(common, args, screen)),
         Command::Secrets(args) => runtime()?.block_on(command::secrets::run(common, &args, screen)),
@@ -73,6 +98,13 @@ fn run(cli: Cli, screen: Screen) -> Result<ExitCode, CommandError> {
         Command::Why(args) => runtime()?.block_on(command::why::run(common, &args, screen)),
         Command::Login(args) => runtime()?.block_on(command::login::run(common, &args, screen)),
         Command::Logout(args) => runtime()?.block_on(command::logout::run(common, &args, screen)),
+        Command::Serve(args) => {
+            let runtime = runtime()?;
+            let ended = runtime.block_on(Box::pin(command::serve::run(common, args, screen)));
+            // A read of standard input that nobody ends must not hold up the end.
+            runtime.shutdown_background();
+            ended
+        }
         Command::Server(args) => runtime()?.block_on(command::server::run(common, &args)),
         Command::Model(args) => runtime()?.block_on(command::model::run(args, screen)),
         Command::Doctor(args) => runtime()?.block_on(command::doctor::run(common, &args, screen)),
@@ -80,7 +112,13 @@ fn run(cli: Cli, screen: Screen) -> Result<ExitCode, CommandError> {
         Command::Pin(args) => runtime()?.block_on(command::pin::run(common, &args, screen)),
         Command::Trust(args) => command::trust::run(common, &args, screen),
         Command::Inspect(args) => runtime()?.block_on(command::inspect::run(common, &args, screen)),
+        Command::Artifacts(args) => {
+            runtime()?.block_on(command::artifacts::run(common, args, screen))
+        }
+        Command::Audit(args) => command::audit::run(common, args, screen),
         Command::Runs(args) => runtime()?.block_on(command::runs::run(common, args, screen)),
+        Command::Resume(args) => runtime()?.block_on(command::resume::run(common, args, screen)),
+        Command::Replay(args) => runtime()?.block_on(command::replay::run(&args, screen)),
     }
 }
 

@@ -12,13 +12,33 @@ use outrigger_agent::provider::{
 use outrigger_host::config::{Config, ConfigProblem, ProviderSettings, ProviderState};
 use outrigger_model::Model;
 
+use crate::cli::Common;
 use crate::error::{CommandError, Exit};
 use crate::screen::Screen;
 use crate::{surroundings, traces};
 
+/// The model of a run: the chosen one, recorded where that is wanted, or that of a recording.
+pub(crate) async fn of_run(
+    common: &Common,
+    requested: Option<&str>,
+    config: &mut Config,
+    threads: Option<usize>,
+    screen: Screen,
+) -> Result<Arc<dyn Model>, CommandError> {
+    if let Some(playback) = &common.playback {
+        let none = || CommandError::usage("the recording has no model");
+        return playback.model().ok_or_else(none);
+    }
+    let model = choose(requested, config, threads, screen).await?;
+    Ok(match &common.recorder {
+        Some(recorder) => recorder.model(model),
+        None => model,
+    })
+}
+
 /// Chooses and sets up the model, once the references of its provider (or of all, where none is
 /// named) are followed. `threads` is for a local one.
-pub(crate) async fn choose(
+async fn choose(
     requested: Option<&str>,
     config: &mut Config,
     threads: Option<usize>,
@@ -165,6 +185,7 @@ fn configured(name: &str, settings: &ProviderSettings) -> Result<ConfiguredProvi
         .context_tokens
         .as_ref()
         .map(|setting| setting.value);
+    provider.strict = settings.strict.as_ref().is_some_and(|strict| strict.value);
     Ok(provider)
 }
 

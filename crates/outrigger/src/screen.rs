@@ -30,6 +30,8 @@ pub(crate) enum Label {
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Screen {
     quiet: bool,
+    /// Nothing is written at all.
+    silent: bool,
     /// Somebody can be asked: stdin and stderr are terminals.
     attended: bool,
     out: Stream,
@@ -66,6 +68,7 @@ impl Screen {
         );
         Self {
             quiet: common.quiet,
+            silent: false,
             attended: io::stdin().is_terminal() && err.terminal,
             out,
             err,
@@ -76,9 +79,18 @@ impl Screen {
     pub(crate) fn plain() -> Self {
         Self {
             quiet: false,
+            silent: false,
             attended: false,
             out: Stream::default(),
             err: Stream::default(),
+        }
+    }
+
+    /// For a run that nobody is to see or hear.
+    pub(crate) fn silent() -> Self {
+        Self {
+            silent: true,
+            ..Self::plain()
         }
     }
 
@@ -87,20 +99,69 @@ impl Screen {
         self.out.terminal
     }
 
+    /// The same, with nobody to ask.
+    pub(crate) fn unattended(self) -> Self {
+        Self {
+            attended: false,
+            ..self
+        }
+    }
+
     /// Whether somebody can be asked: the question goes to stderr, the answer comes from stdin.
     pub(crate) fn can_ask(self) -> bool {
         self.attended
     }
 
+    /// Characters of a line on stdout, where that is a terminal.
+    pub(crate) fn width(self) -> Option<usize> {
+        let (width, _) = terminal_size::terminal_size_of(io::stdout())?;
+        self.out.terminal.then_some(width.0.into())
+    }
+
+    /// Data on a line of ours. On a terminal that is too narrow for it, it is broken between words,
+    /// and goes on `indent` further in.
+    pub(crate) fn line(self, text: &str, indent: usize) -> io::Result<()> {
+        self.data(&self.broken(text, indent))
+    }
+
+    /// What [`Screen::line`] prints.
+    pub(crate) fn broken(self, text: &str, indent: usize) -> String {
+        match self.width() {
+            Some(width) => format!("{}\n", visible::wrapped(text, width, indent)),
+            None => format!("{text}\n"),
+        }
+    }
+
     /// Data, as it is.
-    #[expect(clippy::unused_self, reason = "who has no screen cannot print")]
     pub(crate) fn data(self, text: &str) -> io::Result<()> {
+        self.bytes(text.as_bytes())
+    }
+
+    /// Data that is no text, as it is.
+    pub(crate) fn bytes(self, bytes: &[u8]) -> io::Result<()> {
+        if self.silent {
+            return Ok(());
+        }
         let mut out = io::stdout().lock();
-        match out.write_all(text.as_bytes()).and_then(|()| out.flush()) {
+        match out.write_all(bytes).and_then(|()| out.flush()) {
             // Whoever reads has read enough, as `head` does.
             Err(error) if error.kind() == io::ErrorKind::BrokenPipe => Ok(()),
             other => other,
         }
+    }
+
+    /// Much data, piece by piece.
+    #[expect(clippy::unused_self, reason = "who has no screen cannot print")]
+    pub(crate) fn pages(self) -> Pages {
+        Pages {
+            out: io::BufWriter::with_capacity(64 << 10, io::stdout()),
+            trouble: None,
+        }
+    }
+
+    /// Whether talk is coloured.
+    pub(crate) fn colors_talk(self) -> bool {
+        self.err.color
     }
 
     /// Data from elsewhere: as it is into a pipe or file, made visible on a terminal.
@@ -128,14 +189,17 @@ impl Screen {
     }
 
     /// Talk that is heard even when quiet: errors, questions.
-    #[expect(clippy::unused_self, reason = "who has no screen cannot print")]
     pub(crate) fn insist(self, text: impl fmt::Display) {
-        writeln!(io::stderr().lock(), "{text}").ok();
+        if !self.silent {
+            writeln!(io::stderr().lock(), "{text}").ok();
+        }
     }
 
     /// The beginning of a line of talk that the person will end.
-    #[expect(clippy::unused_self, reason = "who has no screen cannot print")]
     pub(crate) fn prompt(self, text: impl fmt::Display) {
+        if self.silent {
+            return;
+        }
         let mut err = io::stderr().lock();
         write!(err, "{text}").and_then(|()| err.flush()).ok();
     }
@@ -199,6 +263,37 @@ impl Screen {
             .with_ansi(false)
             .try_init()
             .ok();
+    }
+}
+
+/// Data in many pieces, written together.
+pub(crate) struct Pages {
+    out: io::BufWriter<io::Stdout>,
+    trouble: Option<io::Error>,
+}
+
+impl Pages {
+    /// Adds a piece, as it is; false when nobody takes any more.
+    pub(crate) fn add(&mut self, bytes: &[u8]) -> bool {
+        if self.trouble.is_none() {
+            self.trouble = self.out.write_all(bytes).err();
+        }
+        self.trouble.is_none()
+    }
+
+    /// Writes the rest.
+    pub(crate) fn end(mut self) -> io::Result<()> {
+        let written = match self.trouble.take() {
+            None => self.out.flush(),
+            Some(trouble) => Err(trouble),
+        };
+        // What is left in it was refused already.
+        drop(self.out.into_parts());
+        match written {
+            // Whoever reads has read enough, as `head` does.
+            Err(error) if error.kind() == io::ErrorKind::BrokenPipe => Ok(()),
+            written => written,
+        }
     }
 }
 

@@ -2,6 +2,8 @@
 //! writes everything down.
 
 mod configuration;
+mod journal;
+mod world;
 
 use std::ffi::OsString;
 use std::future::Future;
@@ -9,35 +11,46 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
-use outrigger_connect::{Connector, FileTokens, OAuth, Root, Secret};
-use outrigger_host::approve::{Approver, NobodyThere};
+use jiff::{SignedDuration, Timestamp};
+use outrigger_connect::{FileTokens, OAuth, Root, Secret};
+use outrigger_gateway::Clients;
 use outrigger_host::config::{Config, ProjectStanding};
 use outrigger_host::grants::Grants;
 use outrigger_host::hooks::{HookRefusal, Hooks};
 use outrigger_host::pins::{PinMode, Pins};
 use outrigger_host::policy::Policy;
-use outrigger_host::questions::{Questions, Respondent, Sampler};
+use outrigger_host::questions::{Questions, Sampler};
 use outrigger_host::{Host, Parts};
-use outrigger_journal::{Event, Journal, Observer, Redactor, Run, RunOptions, RunStatus, Tokens};
+use outrigger_journal::{
+    Artifacts, Event, Journal, Observer, Redactor, Run, RunId, RunOptions, RunStatus, Tokens,
+    UnknownCall,
+};
 use tokio_util::sync::CancellationToken;
 use url::Url;
 
 use crate::builtin;
 use crate::cli::Common;
-use crate::eras::EraFolder;
 use crate::error::{CommandError, Exit};
 use crate::keyboard::Keyboard;
+use crate::recording::{self, Recorder};
 use crate::screen::{Label, Screen};
-use crate::wire::{self, WireTrace};
-use crate::{approver, hooks, questions, surroundings, traces, visible};
+use crate::shelf::HostShelf;
+use crate::telemetry::Telemetry;
+use crate::{hooks, surroundings, traces, visible};
+
+use world::{Person, Wire};
 
 pub(crate) use configuration::{configuration, configuration_in, only, trusted, with_secrets};
+pub(crate) use journal::open_journal;
 
 /// The hidden subcommand that stands between this program and each server it starts.
 pub(crate) const SUPERVISE: &str = "__supervise";
 
 /// How long to wait for servers that are still starting before going on without them.
 pub(crate) const PATIENCE: Duration = Duration::from_secs(20);
+
+/// For how long a call whose outcome is unknown is recognised when another run makes it again.
+const REMEMBERED: SignedDuration = SignedDuration::from_hours(24);
 
 /// How long a token that is being renewed is waited for at the end, so that its successor is kept.
 const RENEWAL: Duration = Duration::from_secs(10);
@@ -46,15 +59,17 @@ const RENEWAL: Duration = Duration::from_secs(10);
 pub(crate) enum Record {
     /// The journal, as a run that begins with this event.
     Journal(Event),
+    /// The same, of a run that goes on where another stopped.
+    Resumed(Event, RunId),
     /// Nothing: the command only looks.
     Nothing,
 }
 
 impl Record {
     /// The journal, where something is recorded.
-    fn journal(&self, common: &Common) -> Result<Option<Journal>, CommandError> {
+    fn journal(&self, common: &Common, screen: Screen) -> Result<Option<Journal>, CommandError> {
         match self {
-            Self::Journal(_) => Ok(Some(Journal::open(&surroundings::journal(common)?)?)),
+            Self::Journal(_) | Self::Resumed(..) => Ok(Some(open_journal(common, screen)?)),
             Self::Nothing => Ok(None),
         }
     }
@@ -63,7 +78,7 @@ impl Record {
     fn pin_mode(&self, common: &Common) -> PinMode {
         match self {
             _ if common.locked => PinMode::Locked,
-            Self::Journal(_) => PinMode::FirstUse,
+            Self::Journal(_) | Self::Resumed(..) => PinMode::FirstUse,
             Self::Nothing => PinMode::Look,
         }
     }
@@ -93,6 +108,8 @@ pub(crate) struct Session {
     oauth: Option<OAuth>,
     locked: bool,
     hooks: Arc<Hooks>,
+    telemetry: Telemetry,
+    recorder: Option<Arc<Recorder>>,
 }
 
 /// How a session is to be begun.
@@ -112,94 +129,74 @@ pub(crate) struct Opening<'a> {
 pub(crate) enum Asked {
     /// The person at the terminal, if one is there, and what they have said earlier.
     Person,
+    /// The clients of the gateway, each about its own calls, after what the person has said earlier.
+    Clients(Clients),
+    /// The same, at a keyboard that is used for more than answers.
+    PersonAt(Keyboard),
     /// Nobody: the command only looks.
     Nobody,
-}
-
-/// Who answers for the person.
-struct Person {
-    approver: Arc<dyn Approver>,
-    respondent: Option<Arc<dyn Respondent>>,
-}
-
-impl Person {
-    fn of(asked: &Asked, common: &Common, screen: Screen) -> Result<Self, CommandError> {
-        let keyboard = Keyboard::default();
-        Ok(match asked {
-            Asked::Person => Self {
-                respondent: questions::respondent(screen, &keyboard),
-                approver: approver::approver(grants(common)?, screen, keyboard),
-            },
-            Asked::Nobody => Self {
-                respondent: None,
-                approver: Arc::new(NobodyThere),
-            },
-        })
-    }
 }
 
 impl Session {
     /// Follows the references to secrets, runs the hooks of the start, and starts the servers.
     pub(crate) async fn open(opening: Opening<'_>) -> Result<Self, CommandError> {
-        let Opening {
-            common,
-            config,
-            screen,
-            record,
-            observers,
-            person,
-            sampler,
-            allow,
-        } = opening;
-        let policy = Policy::new(&config.policy, allow)?;
+        let (common, screen, record) = (opening.common, opening.screen, opening.record);
+        let policy = Policy::new(&opening.config.policy, opening.allow)?;
         // All that a person could have got wrong is looked at before the run begins.
-        let journal = record.journal(common)?;
-        let pins = pins(common, config, record.pin_mode(common))?;
-        let person = Person::of(&person, common, screen)?;
-        let wire = common.wire.as_deref();
-        let sink = wire.map(wire::Sink::open).transpose()?;
-        let config = with_secrets(config, journal.is_some(), screen).await?;
+        let journal = record.journal(common, screen)?;
+        let pins = pins(common, opening.config, record.pin_mode(common))?;
+        let person = Person::of(&opening.person, common, screen)?;
+        let wire = Wire::open(common)?;
+        let config = with_secrets(opening.config, journal.is_some(), common, screen).await?;
+        recording::begin(common, &config)?;
+        let exported = matches!(record, Record::Journal(_)) && common.playback.is_none();
+        let telemetry = Telemetry::begin(exported.then_some(&config), screen);
+        let mut observers = opening.observers;
+        observers.extend(telemetry.observer());
+        observers.extend(world::observer(common));
         let secrets = config.secrets();
         let options = RunOptions { observers, secrets };
         let (run, started) = begun(record, journal.as_ref(), options).await?;
         traces::follow(run.redactor());
-        let trace = sink
-            .zip(wire)
-            .map(|(sink, place)| WireTrace::new(sink, place, run.redactor().clone(), screen));
-        let hooks = Arc::new(hooks::of(&config, supervisor())?);
+        let taps = wire.taps(&run, common, screen);
+        let hooks = Arc::new(hooks::of(&config, world::runner(common))?);
         if let Some(started) = &started
             && let Err(refusal) = hooks.session_start(&run, started).await
         {
-            return Err(refused(refusal, run, journal).await);
+            let refused = refused(refusal, run, journal).await;
+            telemetry.finish(screen).await;
+            return Err(refused);
         }
         let workspace = surroundings::workspace(common)?;
-        let builtins = builtin::servers(&config, &workspace)?;
-        // Without a home there are no tokens, and most servers need none.
-        let oauth = oauth(common, run.redactor()).ok();
-        let connector = connector(oauth.as_ref(), trace);
-        let questions = Questions {
-            person: person.respondent,
-            sampler,
-            roots: vec![root(&workspace)?],
-        };
+        let shelf = HostShelf::default();
+        let artifacts = artifacts(common, journal.as_ref())?;
+        let builtins = builtin::all(&config, &workspace, &shelf, artifacts.as_ref())?;
+        let oauth = tokens(common, &run);
         let parts = Parts {
-            connector,
+            connector: world::connector(oauth.as_ref(), taps, common),
             run: run.clone(),
             builtins,
             approver: person.approver,
-            questions,
+            questions: Questions {
+                sampler: opening.sampler,
+                roots: vec![root(&workspace)?],
+                ..person.questions
+            },
             policy,
             pins,
             hooks: Arc::clone(&hooks),
+            artifacts,
+            traces: telemetry.traces(),
         };
-        let host = Host::start(&config, parts);
         Ok(Self {
-            host,
+            host: shelf.of(Host::start(&config, parts)),
             run,
             journal,
             oauth,
             locked: common.locked,
             hooks,
+            telemetry,
+            recorder: common.recorder.clone(),
         })
     }
 
@@ -222,6 +219,50 @@ impl Session {
         .await
     }
 
+    /// Makes calls known to the host whose outcome is unknown: those of this folder of the last day,
+    /// and those of `chain`, whenever that was. Where that cannot be, the session is closed.
+    pub(crate) async fn knowing_what_is_unknown(
+        self,
+        common: &Common,
+        chain: &[RunId],
+        screen: Screen,
+    ) -> Result<Self, CommandError> {
+        match self.unknown(common, chain).await {
+            Ok(calls) => {
+                self.host.remember_unknown(calls);
+                Ok(self)
+            }
+            Err(error) => {
+                let ended = Event::RunEnded {
+                    status: RunStatus::Failed,
+                    reason: Some(error.to_string()),
+                    answer: None,
+                    usage: Tokens::default(),
+                };
+                self.close(Some(ended), screen).await?;
+                Err(error)
+            }
+        }
+    }
+
+    async fn unknown(
+        &self,
+        common: &Common,
+        chain: &[RunId],
+    ) -> Result<Vec<UnknownCall>, CommandError> {
+        let Some(journal) = &self.journal else {
+            return Ok(Vec::new());
+        };
+        let workspace = surroundings::workspace(common)?.display().to_string();
+        let now = Timestamp::now();
+        let recent = |call: &UnknownCall| {
+            call.workspace == workspace && now.duration_since(call.at) < REMEMBERED
+        };
+        let mut calls = journal.unknown().await?;
+        calls.retain(|call| recent(call) || chain.contains(&call.run));
+        Ok(calls)
+    }
+
     /// Waits until no server is starting any more, or `patience` is over. An interrupt closes the
     /// session and is the error.
     pub(crate) async fn settled(
@@ -230,6 +271,8 @@ impl Session {
         cancel: &CancellationToken,
         screen: Screen,
     ) -> Result<Self, CommandError> {
+        // Of the others it is known what they have.
+        self.host.wake(false);
         let interrupted = tokio::select! {
             biased;
             () = cancel.cancelled() => true,
@@ -274,6 +317,9 @@ impl Session {
         ended: Option<Event>,
         screen: Screen,
     ) -> Result<(), CommandError> {
+        if let Some(recorder) = &self.recorder {
+            recorder.closing();
+        }
         self.host.close().await;
         if let Some(oauth) = &self.oauth {
             oauth.finish(RENEWAL).await;
@@ -285,6 +331,7 @@ impl Session {
             }
             self.run.record(ended);
         }
+        self.telemetry.finish(screen).await;
         if let Some(journal) = self.journal {
             journal.close().await?;
         }
@@ -303,6 +350,24 @@ impl Session {
         }
         Ok(())
     }
+}
+
+/// Without a home there are no tokens, and most servers need none; a recording has none.
+fn tokens(common: &Common, run: &Run) -> Option<OAuth> {
+    let offline = common.playback.is_some();
+    oauth(common, run.redactor()).ok().filter(|_| !offline)
+}
+
+/// The artifacts beside a journal.
+fn artifacts(
+    common: &Common,
+    journal: Option<&Journal>,
+) -> Result<Option<Artifacts>, CommandError> {
+    let Some(journal) = journal else {
+        return Ok(None);
+    };
+    let folder = surroundings::artifacts(common)?;
+    Ok(Some(Artifacts::open(&folder, journal)))
 }
 
 /// What the person has said about calls to come.
@@ -353,23 +418,14 @@ async fn begun(
             let run = journal.begin(started.clone(), options).await?;
             Ok((run, Some(started)))
         }
+        (Record::Resumed(started, from), Some(journal)) => {
+            let run = journal.begin(started.clone(), options).await?;
+            // At once: until it is known what it goes on with, it has no conversation.
+            run.record_durable(Event::RunResumed { from }).await?;
+            Ok((run, Some(started)))
+        }
         _ => Ok((Run::unrecorded(options), None)),
     }
-}
-
-/// Makes connections, with what is remembered of servers and the tokens of this person.
-fn connector(oauth: Option<&OAuth>, trace: Option<Arc<WireTrace>>) -> Connector {
-    let mut connector = Connector::new(env!("CARGO_PKG_VERSION"), supervisor());
-    if let Some(oauth) = oauth {
-        connector = connector.with_oauth(oauth.clone());
-    }
-    if let Some(folder) = surroundings::eras() {
-        connector = connector.with_eras(Arc::new(EraFolder::new(folder)));
-    }
-    if let Some(trace) = trace {
-        connector = connector.with_tap(trace);
-    }
-    connector
 }
 
 /// A run that a hook did not let begin, recorded as such.
@@ -424,8 +480,9 @@ pub(crate) async fn interruptible<T>(
     }
 }
 
+/// Waits for an interrupt, or to be asked to end.
 #[cfg(unix)]
-async fn interrupted() {
+pub(crate) async fn interrupted() {
     use tokio::signal::unix::{SignalKind, signal};
     let Ok(mut terminate) = signal(SignalKind::terminate()) else {
         return std::future::pending().await;
@@ -436,7 +493,8 @@ async fn interrupted() {
     }
 }
 
+/// Returns at an interrupt.
 #[cfg(not(unix))]
-async fn interrupted() {
+pub(crate) async fn interrupted() {
     tokio::signal::ctrl_c().await.ok();
 }

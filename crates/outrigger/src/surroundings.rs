@@ -20,6 +20,9 @@ const MANAGED: &str = "/etc/outrigger";
 
 /// Where configuration may be, and the values it may use.
 pub(crate) fn of_configuration(common: &Common) -> Result<Surroundings, CommandError> {
+    if let Some(playback) = &common.playback {
+        return Ok(playback.surroundings());
+    }
     let here = current_folder()?;
     let workspace = workspace(common)?;
     // Without a home nothing was ever said about trust.
@@ -37,6 +40,7 @@ pub(crate) fn of_configuration(common: &Common) -> Result<Surroundings, CommandE
         env: environment(),
         explicit: common.config.iter().map(|file| here.join(file)).collect(),
         trust,
+        files: None,
     })
 }
 
@@ -58,6 +62,9 @@ fn managed_file() -> Option<PathBuf> {
 
 /// The folder that the run is bound to, absolute and existing.
 pub(crate) fn workspace(common: &Common) -> Result<PathBuf, CommandError> {
+    if let Some(playback) = &common.playback {
+        return Ok(playback.manifest().workspace.clone());
+    }
     let here = current_folder()?;
     let Some(dir) = &common.workspace else {
         return Ok(here);
@@ -86,6 +93,11 @@ pub(crate) fn journal(common: &Common) -> Result<PathBuf, CommandError> {
     state(common).map(|dir| dir.join("journal.db"))
 }
 
+/// The folder of what tools returned that does not stand in the journal's file.
+pub(crate) fn artifacts(common: &Common) -> Result<PathBuf, CommandError> {
+    state(common).map(|dir| dir.join("artifacts"))
+}
+
 /// Where it is kept what was said about calls to come; without a home nothing was.
 pub(crate) fn grants(common: &Common) -> Option<PathBuf> {
     state(common).ok().map(|dir| dir.join("grants.toml"))
@@ -95,11 +107,20 @@ pub(crate) fn grants(common: &Common) -> Option<PathBuf> {
 pub(crate) fn pins(common: &Common) -> Result<PinFiles, CommandError> {
     // Without a home nothing can be kept, and nothing was.
     let state = state(common).ok();
+    let project = match &common.playback {
+        Some(playback) => playback.project_lock(),
+        None => workspace(common)?.join("outrigger.lock"),
+    };
     Ok(PinFiles {
         user: state.as_ref().map(|dir| dir.join("outrigger.lock")),
-        project: Some(workspace(common)?.join("outrigger.lock")),
+        project: Some(project),
         definitions: state.map(|dir| dir.join("definitions")),
     })
+}
+
+/// What was typed in chats; without a home it is not kept.
+pub(crate) fn chat_history(common: &Common) -> Option<PathBuf> {
+    state(common).ok().map(|dir| dir.join("chat_history"))
 }
 
 /// The folder of what was said about projects.
@@ -131,12 +152,25 @@ pub(crate) fn eras() -> Option<PathBuf> {
     xdg("XDG_CACHE_HOME", ".cache").map(|dir| dir.join("eras"))
 }
 
+/// The folder where it is kept what the gateway last knew of servers' tools; `None` without a home.
+pub(crate) fn gateway() -> Option<PathBuf> {
+    xdg("XDG_CACHE_HOME", ".cache").map(|dir| dir.join("gateway"))
+}
+
 /// The folder of weights.
 #[cfg(feature = "local")]
 pub(crate) fn weights() -> Result<PathBuf, CommandError> {
     xdg("XDG_CACHE_HOME", ".cache")
         .map(|dir| dir.join("models"))
         .ok_or_else(|| no_home("XDG_CACHE_HOME"))
+}
+
+/// What was typed after the program's name.
+pub(crate) fn words() -> Vec<String> {
+    let words = std::env::args_os().skip(1);
+    words
+        .map(|word| word.to_string_lossy().into_owned())
+        .collect()
 }
 
 /// A variable; an empty one counts as not set.

@@ -6,6 +6,7 @@ use std::borrow::Cow;
 use std::fmt::Write as _;
 
 use outrigger_host::hidden::{self, visible};
+use unicode_width::UnicodeWidthStr as _;
 
 /// Line ends in a row, and blanks in a row, that are still shown one by one.
 const LINE_ENDS: usize = 6;
@@ -74,10 +75,74 @@ pub(crate) fn beginning(text: &str, characters: usize) -> String {
     format!("{}…", head.trim_end())
 }
 
+/// `1.5 MiB`, `17 bytes`.
+pub(crate) fn size(bytes: u64) -> String {
+    const UNITS: [&str; 5] = ["KiB", "MiB", "GiB", "TiB", "PiB"];
+    if bytes < 1 << 10 {
+        return count(bytes, "byte");
+    }
+    let (mut tenths, mut unit) = (bytes.saturating_mul(10) / (1 << 10), 0);
+    while tenths >= 10 << 10 && unit + 1 < UNITS.len() {
+        tenths /= 1 << 10;
+        unit += 1;
+    }
+    format!("{}.{} {}", tenths / 10, tenths % 10, UNITS[unit])
+}
+
+/// How long ago, in the largest unit that fits.
+pub(crate) fn age(since: jiff::Timestamp) -> String {
+    let seconds = jiff::Timestamp::now()
+        .duration_since(since)
+        .as_secs()
+        .unsigned_abs();
+    let (number, unit) = match seconds {
+        0..60 => return "just now".to_owned(),
+        60..3_600 => (seconds / 60, "minute"),
+        3_600..86_400 => (seconds / 3_600, "hour"),
+        _ => (seconds / 86_400, "day"),
+    };
+    format!("{} ago", count(number, unit))
+}
+
+/// `text` in lines of at most `width` characters, broken between words; what goes on stands `indent`
+/// further in than it began. A word that is too long is left as it is.
+pub(crate) fn wrapped(text: &str, width: usize, indent: usize) -> String {
+    let mut out = Vec::new();
+    for line in text.lines() {
+        let begin = line.len() - line.trim_start_matches(' ').len();
+        let (mut current, mut used) = (line[..begin].to_owned(), begin);
+        for word in line[begin..].split_inclusive(' ') {
+            let length = word.trim_end().width();
+            if used + length > width && !current.trim().is_empty() {
+                out.push(current.trim_end().to_owned());
+                current = " ".repeat(begin + indent);
+                used = begin + indent;
+            }
+            current.push_str(word);
+            used += word.width();
+        }
+        out.push(current);
+    }
+    out.join("\n")
+}
+
 /// `3 tools`, `1 tool`.
 pub(crate) fn count(number: u64, noun: &str) -> String {
     let ending = if number == 1 { "" } else { "s" };
     format!("{number} {noun}{ending}")
+}
+
+/// `1,838`.
+pub(crate) fn thousands(number: u64) -> String {
+    let digits = number.to_string();
+    let mut out = String::new();
+    for (at, digit) in digits.chars().enumerate() {
+        if at > 0 && (digits.len() - at).is_multiple_of(3) {
+            out.push(',');
+        }
+        out.push(digit);
+    }
+    out
 }
 
 /// A blank at the beginning of a text.
@@ -155,6 +220,19 @@ fn blank_in_json(text: &str) -> Option<Blank> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn long_lines_are_broken_between_words() {
+        let text =
+            "  call 1: unknown in 2.1 s, ~66 tokens: no answer came\n    and the model said no";
+        assert_eq!(
+            wrapped(text, 30, 4),
+            "  call 1: unknown in 2.1 s,\n      ~66 tokens: no answer\n      came\n    and the model said no"
+        );
+        let word = "x".repeat(50);
+        assert_eq!(wrapped(&format!("  {word}"), 30, 4), format!("  {word}"));
+        assert_eq!(wrapped(text, 200, 4), text);
+    }
 
     #[test]
     fn hidden_characters_are_told() {

@@ -1,5 +1,7 @@
 //! The calls of one turn. Their results go back together, in the order of the calls.
 
+use std::collections::BTreeSet;
+
 use futures::future::join_all;
 use outrigger_host::outcome::{CallOutcome, Rejection};
 use outrigger_host::toolset::Toolset;
@@ -8,7 +10,17 @@ use outrigger_host::{CallContext, CallReport, ProposedCall};
 use outrigger_model::{Part, ToolCall, ToolResultMessage};
 use tokio_util::sync::CancellationToken;
 
+use super::said::part;
 use super::{Agent, CallCounts, Ending, Progress, TurnEnd};
+
+/// What became of the calls of a turn.
+pub(super) struct Made {
+    /// In the order of the calls.
+    pub(super) results: Vec<ToolResultMessage>,
+    /// Servers whose data is among them.
+    pub(super) origins: BTreeSet<String>,
+    pub(super) end: TurnEnd,
+}
 
 impl Agent {
     pub(super) async fn make_calls(
@@ -17,16 +29,16 @@ impl Agent {
         calls: &[ToolCall],
         progress: &mut Progress<'_>,
         cancel: &CancellationToken,
-    ) -> (Vec<ToolResultMessage>, TurnEnd) {
+    ) -> Made {
         let room = usize::try_from(self.limits.calls.saturating_sub(progress.calls.proposed))
             .unwrap_or(usize::MAX);
         let (within, beyond) = calls.split_at(room.min(calls.len()));
         // Cancels what is under way when the time is over; the servers are told.
         let stop = cancel.child_token();
-        let work = self.in_order(toolset, within, progress.turns, &stop);
+        let work = self.in_order(toolset, within, progress.number(), &stop);
         tokio::pin!(work);
         let mut out_of_time = false;
-        let reports = tokio::select! {
+        let mut reports = tokio::select! {
             reports = &mut work => reports,
             () = progress.time_over() => {
                 out_of_time = true;
@@ -34,9 +46,12 @@ impl Agent {
                 work.await
             }
         };
+        self.host.fit_turn(&mut reports).await;
         let mut results = Vec::with_capacity(calls.len());
+        let mut origins = BTreeSet::new();
         for (call, report) in within.iter().zip(reports) {
             progress.calls.count(&report.outcome);
+            origins.extend(report.origins.servers().map(ToOwned::to_owned));
             results.push(self.result(call, report));
         }
         results.extend(
@@ -51,7 +66,11 @@ impl Agent {
         } else {
             TurnEnd::GoOn
         };
-        (results, end)
+        Made {
+            results,
+            origins,
+            end,
+        }
     }
 
     /// Neighbours that only read run side by side; everything else waits for what was asked before.
@@ -64,7 +83,7 @@ impl Agent {
     ) -> Vec<CallReport> {
         let reads = |call: &ToolCall| {
             toolset
-                .get(&call.name)
+                .called(&call.name, &call.arguments)
                 .is_some_and(|tool| self.host.policy().only_reads(tool))
         };
         let mut reports = Vec::with_capacity(calls.len());
@@ -87,23 +106,24 @@ impl Agent {
     }
 
     fn result(&self, call: &ToolCall, report: CallReport) -> ToolResultMessage {
-        let sees_images = self.model.limits().sees_images;
         let is_error = report.outcome.is_error();
-        let content = report.words.into_iter().map(|words| match words {
-            Words::Image { media_type, data } if sees_images => Part::Image { media_type, data },
-            Words::Image { media_type, data } => {
-                let bytes = data.len() / 4 * 3;
-                Part::text(format!(
-                    "[image, {media_type}, about {bytes} bytes; this model does not see images]"
-                ))
-            }
-            Words::Text(text) => Part::text(text),
-        });
+        let content = report.words.into_iter().filter_map(|words| self.fit(words));
         ToolResultMessage {
             call_id: call.id.clone(),
             name: call.name.clone(),
             content: content.collect(),
             is_error,
+        }
+    }
+}
+
+impl Agent {
+    /// A piece of a result as this model can take it. Before each image stands a line about it, which is
+    /// all that models without eyes read.
+    pub(super) fn fit(&self, words: Words) -> Option<Part> {
+        match words {
+            Words::Image { .. } if !self.model.limits().sees_images => None,
+            words => Some(part(words)),
         }
     }
 }
@@ -123,7 +143,9 @@ impl CallCounts {
         self.proposed += 1;
         match outcome {
             CallOutcome::Unknown(_) => self.unknown += 1,
-            CallOutcome::Rejected(Rejection::NobodyToAsk { .. }) => self.nobody_to_ask += 1,
+            CallOutcome::Rejected(Rejection::NobodyToAsk { .. } | Rejection::Repeats(_)) => {
+                self.nobody_to_ask += 1;
+            }
             _ => {}
         }
     }

@@ -10,8 +10,9 @@ use outrigger_model::{
 };
 use tokio_util::sync::CancellationToken;
 
+use super::said::Said;
 use super::{
-    Agent, Conversation, Ending, Listener, Progress, TurnEnd, millis_since, prompt, tokens,
+    Agent, Conversation, Ending, Listener, Progress, TurnEnd, millis_since, shown, tokens,
 };
 
 /// A turn as the model finished it.
@@ -27,45 +28,67 @@ impl Agent {
     ) -> TurnEnd {
         let toolset = self.host.toolset();
         progress.turns += 1;
+        self.show(&toolset, conversation);
         self.run.record(Event::TurnStarted {
-            turn: progress.turns,
+            turn: progress.number(),
             revision: toolset.revision(),
-            tools: toolset.tools().len() as u64,
-            tokens: toolset.tokens(),
+            tools: conversation.shown.declared().len() as u64,
+            tokens: conversation.shown.tokens(),
         });
-        let request = request(conversation, &toolset, progress);
+        self.tell_late(conversation, progress.number()).await;
+        let request = request(conversation);
+        let declared = self.declared(&toolset, &request.tools, progress);
+        let counting = self.count(&request, declared);
         let began = Instant::now();
         let finished = tokio::select! {
             biased;
             () = cancel.cancelled() => return TurnEnd::Stop(Ending::Interrupted),
             () = progress.time_over() => return TurnEnd::Stop(Ending::Limited(progress.out_of_time())),
-            finished = self.stream(request, progress.turns, listener) => finished,
+            finished = self.stream(request, progress.number(), listener) => finished,
         };
         let (turn, stop, usage) = match finished {
             Ok(finished) => finished,
             Err(error) => return TurnEnd::Stop(Ending::Failed(error)),
         };
         self.run.record(Event::ModelAnswered {
-            turn: progress.turns,
+            turn: progress.number(),
             text: turn.text.clone(),
             calls: turn.calls.len() as u64,
             usage: tokens(usage),
             took_ms: millis_since(began),
+            // A count that failed is none; it is for people to look at.
+            counted: counting.await.ok(),
         });
         progress.usage += usage;
         progress.text.clone_from(&turn.text);
-        conversation.messages.push(Message::Assistant(turn.clone()));
+        let said = Message::Assistant(turn.clone());
+        self.add(conversation, progress.number(), said);
         if turn.calls.is_empty() {
             return TurnEnd::Stop(ending(&stop));
         }
-        let (mut results, end) = self
+        let mut made = self
             .make_calls(&toolset, &turn.calls, progress, cancel)
             .await;
-        let stuck = progress.repeats.turn(&turn.calls, &mut results);
-        conversation.messages.push(Message::ToolResults { results });
-        match (end, stuck) {
+        let stuck = progress.repeats.turn(&turn.calls, &mut made.results);
+        let said = Said {
+            message: Message::ToolResults {
+                results: made.results,
+            },
+            origins: made.origins.into_iter().collect(),
+            makes_known: Vec::new(),
+        };
+        self.add(conversation, progress.number(), said);
+        match (made.end, stuck) {
             (TurnEnd::GoOn, Some(tool)) => TurnEnd::Stop(Ending::Limited(Progress::stuck(&tool))),
             (end, _) => end,
+        }
+    }
+
+    /// Shows the model what of the tools it has not seen, and tells it what has changed.
+    fn show(&self, toolset: &Toolset, conversation: &mut Conversation) {
+        let context = self.model.limits().context_tokens;
+        if let Some(note) = conversation.shown.follow(toolset, context) {
+            shown::tell(&mut conversation.messages, note);
         }
     }
 
@@ -112,18 +135,14 @@ fn ending(stop: &StopReason) -> Ending {
     }
 }
 
-fn request(
-    conversation: &Conversation,
-    toolset: &Toolset,
-    progress: &mut Progress<'_>,
-) -> ModelRequest {
+fn request(conversation: &Conversation) -> ModelRequest {
     let mut messages = vec![Message::System {
-        text: prompt::system(toolset),
+        text: conversation.shown.system(),
     }];
     messages.extend(conversation.messages.iter().cloned());
     ModelRequest {
         messages,
-        tools: progress.declarations(toolset),
+        tools: conversation.shown.declared(),
         max_output_tokens: None,
     }
 }

@@ -9,8 +9,11 @@ mod body;
 use std::collections::VecDeque;
 
 use outrigger_model::{
-    AssistantTurn, ModelErrorKind, ModelEvent, ModelRequest, StopReason, ToolCall, Usage,
+    AssistantTurn, ModelErrorKind, ModelEvent, ModelRequest, StopReason, ToolCall, ToolDeclaration,
+    Usage,
 };
+use outrigger_schemas::Family;
+use serde_json::value::RawValue;
 use serde_json::{Value, json};
 
 use super::ProviderSpec;
@@ -37,11 +40,30 @@ impl Anthropic {
 }
 
 impl Wire for Anthropic {
-    fn body(&self, request: &ModelRequest) -> Result<Vec<u8>, serde_json::Error> {
+    fn family(&self) -> Family {
+        Family::Anthropic
+    }
+
+    fn declare(&self, tool: &ToolDeclaration, schema: Option<&Value>) -> Value {
+        json!({ "name": tool.name, "description": tool.description, "input_schema": schema })
+    }
+
+    fn declarations(&self, mut tools: Vec<Value>) -> Value {
+        if let Some(last) = tools.last_mut() {
+            last["cache_control"] = json!({ "type": "ephemeral" });
+        }
+        Value::Array(tools)
+    }
+
+    fn body(
+        &self,
+        request: &ModelRequest,
+        tools: Option<&RawValue>,
+    ) -> Result<Vec<u8>, serde_json::Error> {
         let limit = request
             .max_output_tokens
             .unwrap_or_else(|| limits::anthropic_max_tokens(&self.model));
-        body::write(self, request, limit)
+        body::write(self, request, tools, limit)
     }
 
     fn decoder(&self, request: &ModelRequest) -> Box<dyn Decoder> {

@@ -65,6 +65,8 @@ pub struct ConfiguredProvider {
     pub timeouts: Timeouts,
     /// See [`ProviderSpec::max_retries`].
     pub max_retries: u32,
+    /// See [`ProviderSpec::strict`].
+    pub strict: bool,
 }
 
 impl fmt::Debug for ConfiguredProvider {
@@ -91,6 +93,7 @@ impl ConfiguredProvider {
             sees_images: None,
             timeouts: Timeouts::default(),
             max_retries: DEFAULT_RETRIES,
+            strict: false,
         }
     }
 }
@@ -388,6 +391,7 @@ async fn configured_provider(
         sees_images: provider.sees_images,
         timeouts: provider.timeouts,
         max_retries: provider.max_retries,
+        strict: provider.strict,
     })))
 }
 

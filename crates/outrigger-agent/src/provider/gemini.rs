@@ -4,13 +4,14 @@
 //! in the part they came in. All results of one turn go together into one content, roles alternate.
 
 mod body;
-mod schema;
 
 use std::collections::VecDeque;
 
 use outrigger_model::{
-    AssistantTurn, ModelErrorKind, ModelEvent, ModelRequest, StopReason, ToolCall, Usage,
+    AssistantTurn, ModelErrorKind, ModelEvent, ModelRequest, StopReason, ToolCall, ToolDeclaration,
+    Usage,
 };
+use outrigger_schemas::Family;
 use serde::Deserialize;
 use serde_json::value::RawValue;
 use serde_json::{Value, json};
@@ -46,8 +47,29 @@ impl Gemini {
 }
 
 impl Wire for Gemini {
-    fn body(&self, request: &ModelRequest) -> Result<Vec<u8>, serde_json::Error> {
-        body::write(self, request)
+    fn family(&self) -> Family {
+        Family::Gemini
+    }
+
+    fn declare(&self, tool: &ToolDeclaration, schema: Option<&Value>) -> Value {
+        let mut declaration = json!({ "name": tool.name, "description": tool.description });
+        // An object without properties is refused; a function without parameters is not.
+        if let Some(schema) = schema {
+            declaration["parameters"] = schema.clone();
+        }
+        declaration
+    }
+
+    fn declarations(&self, tools: Vec<Value>) -> Value {
+        json!([{ "functionDeclarations": tools }])
+    }
+
+    fn body(
+        &self,
+        request: &ModelRequest,
+        tools: Option<&RawValue>,
+    ) -> Result<Vec<u8>, serde_json::Error> {
+        body::write(self, request, tools)
     }
 
     fn decoder(&self, request: &ModelRequest) -> Box<dyn Decoder> {

@@ -11,8 +11,11 @@ use outrigger_model::{
     AssistantTurn, Message, ModelErrorKind, ModelEvent, ModelRequest, Part, StopReason, ToolCall,
     ToolDeclaration, Usage,
 };
+use outrigger_schemas::Family;
+use serde_json::value::RawValue;
 use serde_json::{Map, Value, json};
 
+use super::declared::with_tools;
 use super::failure::{Failure, ProviderWords};
 use super::history::{CallIds, NO_EYES, arguments, carried, carry, has_image, words};
 use super::wire::{Decoder, Progress, Wire, parse};
@@ -28,6 +31,7 @@ pub(super) struct OpenAiChat {
     id: String,
     model: String,
     sees_images: bool,
+    family: Family,
     /// DeepSeek refuses a thinking conversation in which a turn with calls lacks the field.
     wants_reasoning: bool,
     without_usage: AtomicBool,
@@ -43,6 +47,7 @@ impl OpenAiChat {
             id: spec.id.clone(),
             model: spec.model.clone(),
             sees_images,
+            family: spec.family(),
             wants_reasoning: host.ends_with("deepseek.com") || spec.id.starts_with("deepseek:"),
             without_usage: AtomicBool::new(false),
             new_limit_name: AtomicBool::new(host.ends_with("openai.com")),
@@ -117,26 +122,33 @@ impl OpenAiChat {
 }
 
 impl Wire for OpenAiChat {
-    fn body(&self, request: &ModelRequest) -> Result<Vec<u8>, serde_json::Error> {
+    fn family(&self) -> Family {
+        self.family
+    }
+
+    fn declare(&self, tool: &ToolDeclaration, schema: Option<&Value>) -> Value {
+        let mut function = json!({
+            "name": tool.name,
+            "description": tool.description,
+            "parameters": schema,
+        });
+        if self.family == Family::OpenAiStrict {
+            function["strict"] = json!(true);
+        }
+        json!({ "type": "function", "function": function })
+    }
+
+    fn body(
+        &self,
+        request: &ModelRequest,
+        tools: Option<&RawValue>,
+    ) -> Result<Vec<u8>, serde_json::Error> {
         let messages: Vec<Value> = request
             .messages
             .iter()
             .flat_map(|message| self.message(message))
             .collect();
         let mut body = json!({ "model": self.model, "messages": messages, "stream": true });
-        if !request.tools.is_empty() {
-            let tool = |tool: &ToolDeclaration| {
-                json!({
-                    "type": "function",
-                    "function": {
-                        "name": tool.name,
-                        "description": tool.description,
-                        "parameters": tool.input_schema,
-                    },
-                })
-            };
-            body["tools"] = request.tools.iter().map(tool).collect();
-        }
         if !self.without_usage.load(Ordering::Relaxed) {
             body["stream_options"] = json!({ "include_usage": true });
         }
@@ -148,7 +160,7 @@ impl Wire for OpenAiChat {
                 "max_tokens"
             }] = json!(limit);
         }
-        serde_json::to_vec(&body)
+        with_tools(&body, tools)
     }
 
     fn decoder(&self, request: &ModelRequest) -> Box<dyn Decoder> {

@@ -11,9 +11,12 @@ use outrigger_model::{
     AssistantTurn, Message, ModelErrorKind, ModelEvent, ModelRequest, Part, StopReason, ToolCall,
     ToolDeclaration, Usage,
 };
+use outrigger_schemas::Family;
+use serde_json::value::RawValue;
 use serde_json::{Value, json};
 
 use super::ProviderSpec;
+use super::declared::with_tools;
 use super::failure::{Failure, ProviderWords};
 use super::history::{CallIds, NO_EYES, arguments, carried, carry, has_image, left_out, words};
 use super::wire::{Decoder, Progress, Wire, parse};
@@ -25,6 +28,7 @@ pub(super) struct OpenAiResponses {
     id: String,
     model: String,
     sees_images: bool,
+    family: Family,
     /// Models that do not reason refuse to be asked for encrypted reasoning, and other accounts
     /// refuse to be given it.
     without_reasoning: AtomicBool,
@@ -36,6 +40,7 @@ impl OpenAiResponses {
             id: spec.id.clone(),
             model: spec.model.clone(),
             sees_images,
+            family: spec.family(),
             without_reasoning: AtomicBool::new(false),
         }
     }
@@ -120,7 +125,26 @@ fn says_the_same(items: &[Value], turn: &AssistantTurn) -> bool {
 }
 
 impl Wire for OpenAiResponses {
-    fn body(&self, request: &ModelRequest) -> Result<Vec<u8>, serde_json::Error> {
+    fn family(&self) -> Family {
+        self.family
+    }
+
+    fn declare(&self, tool: &ToolDeclaration, schema: Option<&Value>) -> Value {
+        json!({
+            "type": "function",
+            "name": tool.name,
+            "description": tool.description,
+            "parameters": schema,
+            // When it is not said, this API makes of a schema what it takes for strict.
+            "strict": self.family == Family::OpenAiStrict,
+        })
+    }
+
+    fn body(
+        &self,
+        request: &ModelRequest,
+        tools: Option<&RawValue>,
+    ) -> Result<Vec<u8>, serde_json::Error> {
         let without_reasoning = self.without_reasoning.load(Ordering::Relaxed);
         let items = request
             .messages
@@ -142,23 +166,10 @@ impl Wire for OpenAiResponses {
         if !without_reasoning {
             body["include"] = json!([ENCRYPTED_REASONING]);
         }
-        if !request.tools.is_empty() {
-            let tool = |tool: &ToolDeclaration| {
-                json!({
-                    "type": "function",
-                    "name": tool.name,
-                    "description": tool.description,
-                    "parameters": tool.input_schema,
-                    // The strict mode refuses most schemas that are not written for it.
-                    "strict": false,
-                })
-            };
-            body["tools"] = request.tools.iter().map(tool).collect();
-        }
         if let Some(limit) = request.max_output_tokens {
             body["max_output_tokens"] = json!(limit);
         }
-        serde_json::to_vec(&body)
+        with_tools(&body, tools)
     }
 
     fn decoder(&self, request: &ModelRequest) -> Box<dyn Decoder> {

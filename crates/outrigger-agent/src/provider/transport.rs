@@ -11,12 +11,14 @@ use std::time::Duration;
 
 use jiff::Timestamp;
 use outrigger_model::{
-    Model, ModelError, ModelErrorKind, ModelEvent, ModelLimits, ModelRequest, ModelStream,
+    DeclaredTool, Model, ModelError, ModelErrorKind, ModelEvent, ModelLimits, ModelRequest,
+    ModelStream, ToolDeclaration,
 };
 use reqwest::header::{ACCEPT, ACCEPT_ENCODING, CONTENT_TYPE, HeaderMap};
 use reqwest::{Client, Response, StatusCode, Url};
 use serde_json::Value;
 
+use super::declared::{Declared, Declarer};
 use super::failure::{Failure, ProviderWords, Retry, Subject};
 use super::reading::{Reading, about, bounded_body, snippet};
 use super::retry;
@@ -33,6 +35,7 @@ pub(super) struct Inner {
     pub(super) url: Url,
     pub(super) headers: HeaderMap,
     pub(super) wire: Box<dyn Wire>,
+    pub(super) declarer: Declarer,
     pub(super) subject: Subject,
     pub(super) limits: ModelLimits,
     pub(super) max_retries: u32,
@@ -58,8 +61,17 @@ impl Model for HttpModel {
         self.inner.limits
     }
 
+    fn declared(&self, tools: &Arc<[ToolDeclaration]>) -> Vec<DeclaredTool> {
+        let declared = self.inner.declared(tools);
+        declared.map_or_else(|_| Vec::new(), |declared| declared.told())
+    }
+
     async fn stream(&self, request: ModelRequest) -> Result<ModelStream, ModelError> {
+        let declared = self.inner.declared(&request.tools);
+        let declared = declared.map_err(|failure| self.inner.subject.error(failure))?;
+        let request = declared.as_written(&request).into_owned();
         let turn = Turn {
+            declared,
             inner: Arc::clone(&self.inner),
             request,
             phase: Phase::Send,
@@ -79,7 +91,9 @@ impl Model for HttpModel {
 
 struct Turn {
     inner: Arc<Inner>,
+    /// With earlier calls in the provider's words.
     request: ModelRequest,
+    declared: Arc<Declared>,
     phase: Phase,
     /// Events that are ready to be yielded.
     queue: VecDeque<ModelEvent>,
@@ -100,7 +114,8 @@ enum Phase {
 impl Turn {
     async fn next(&mut self) -> Result<Option<ModelEvent>, ModelError> {
         loop {
-            if let Some(event) = self.queue.pop_front() {
+            if let Some(mut event) = self.queue.pop_front() {
+                self.declared.map_back(&mut event);
                 self.shown |= !matches!(event, ModelEvent::Retrying { .. });
                 return Ok(Some(event));
             }
@@ -111,7 +126,7 @@ impl Turn {
                     tokio::time::sleep(wait).await;
                     Phase::Send
                 }
-                Phase::Send => match self.inner.send(&self.request).await {
+                Phase::Send => match self.inner.send(&self.request, &self.declared).await {
                     Ok(reading) => Phase::Read(Box::new(reading)),
                     Err(failure) => Phase::Failed(failure),
                 },
@@ -177,16 +192,25 @@ fn given_up(mut failure: Failure, repeated: u32) -> Failure {
     failure
 }
 
+fn not_written(source: &serde_json::Error) -> Failure {
+    Failure::new(
+        ModelErrorKind::Rejected,
+        format!("the request cannot be written as JSON: {source}"),
+    )
+}
+
 impl Inner {
+    /// The tools in the provider's words.
+    fn declared(&self, tools: &Arc<[ToolDeclaration]>) -> Result<Arc<Declared>, Failure> {
+        let declared = self.declarer.declared(&*self.wire, tools);
+        declared.map_err(|source| not_written(&source))
+    }
+
     /// Sends the request, and once more for each habit that the server made the format drop.
-    async fn send(&self, request: &ModelRequest) -> Result<Reading, Failure> {
+    async fn send(&self, request: &ModelRequest, declared: &Declared) -> Result<Reading, Failure> {
         loop {
-            let body = self.wire.body(request).map_err(|source| {
-                Failure::new(
-                    ModelErrorKind::Rejected,
-                    format!("the request cannot be written as JSON: {source}"),
-                )
-            })?;
+            let body = self.wire.body(request, declared.tools());
+            let body = body.map_err(|source| not_written(&source))?;
             let sent = self
                 .client
                 .post(self.url.clone())

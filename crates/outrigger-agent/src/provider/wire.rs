@@ -2,16 +2,34 @@
 
 use std::collections::VecDeque;
 
-use outrigger_model::{ModelEvent, ModelRequest};
+use outrigger_model::{ModelEvent, ModelRequest, ToolDeclaration};
+use outrigger_schemas::Family;
 use reqwest::Url;
 use serde::de::DeserializeOwned;
+use serde_json::Value;
+use serde_json::value::RawValue;
 
 use super::failure::Failure;
 
 /// One wire format: how a request is written, and who reads the answer.
 pub(super) trait Wire: Send + Sync {
-    /// The body of the request.
-    fn body(&self, request: &ModelRequest) -> Result<Vec<u8>, serde_json::Error>;
+    /// Whose schemas it takes.
+    fn family(&self) -> Family;
+
+    /// One tool, with its schema as the family takes it.
+    fn declare(&self, tool: &ToolDeclaration, schema: Option<&Value>) -> Value;
+
+    /// The value of `tools` for all of them; there is at least one.
+    fn declarations(&self, tools: Vec<Value>) -> Value {
+        Value::Array(tools)
+    }
+
+    /// The body of the request, whose tools are declared already.
+    fn body(
+        &self,
+        request: &ModelRequest,
+        tools: Option<&RawValue>,
+    ) -> Result<Vec<u8>, serde_json::Error>;
 
     /// A reader for the answer to `request`.
     fn decoder(&self, request: &ModelRequest) -> Box<dyn Decoder>;

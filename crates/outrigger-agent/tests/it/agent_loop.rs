@@ -124,12 +124,15 @@ impl Stage {
                 name,
                 description: String::new(),
                 pipe,
+                on_demand: false,
             }],
             approver: Arc::new(NobodyThere),
             questions: outrigger_host::questions::Questions::default(),
             policy: Policy::new(&config.policy, &[]).unwrap(),
             hooks: Arc::new(Hooks::none()),
+            artifacts: None,
             pins: Pins::none(),
+            traces: None,
         };
         let host = Host::start(&config, parts);
         assert!(host.settled(Duration::from_secs(30)).await.is_empty());

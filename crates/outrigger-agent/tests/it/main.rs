@@ -11,4 +11,6 @@ mod agent_loop;
 mod provider_choice;
 mod provider_formats;
 mod provider_play;
+mod provider_schemas;
 mod provider_suite;
+mod steady;

@@ -5,10 +5,10 @@
 //! Source: MCP 2026-07-28, "Multi Round-Trip Requests" (SEP-2322).
 
 use std::collections::BTreeMap;
-use std::fmt::Write;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
+use futures::future::try_join_all;
 use serde::Deserialize;
 use serde_json::value::RawValue;
 
@@ -182,28 +182,36 @@ impl Call<'_> {
                 question.words()
             )));
         }
-        let mut out = String::from("{");
-        for (name, question) in asked {
-            let from = self.asker(&desk);
-            let answer = desk.answer(&question.method, question.params.as_deref(), from);
-            let answer = self.within(answer).await?.map_err(|declined| {
-                CallError::Unfinished(format!(
-                    "the server wants input ({}), and {}",
-                    question.words(),
-                    declined.words()
-                ))
-            })?;
-            let comma = if out.len() == 1 { "" } else { "," };
-            let _ = write!(out, "{comma}{}:{answer}", quote(name));
-        }
-        out.push('}');
-        Ok(out)
+        // Side by side: whoever is asked may want to see all of them. One person is asked one at a time.
+        let asking = asked.iter().map(|(name, question)| {
+            let mut from = self.asker(&desk);
+            from.name = Some(name.clone());
+            let desk = desk.clone();
+            async move {
+                let params = question.params.as_deref();
+                let answer = desk.answer(&question.method, params, from).await;
+                let answer = answer.map_err(|declined| {
+                    CallError::Unfinished(format!(
+                        "the server wants input ({}), and {}",
+                        question.words(),
+                        declined.words()
+                    ))
+                })?;
+                Ok::<_, CallError>(format!("{}:{answer}", quote(name)))
+            }
+        });
+        let asking: Vec<_> = asking.collect();
+        let answers = self.within(try_join_all(asking)).await??;
+        Ok(format!("{{{}}}", answers.join(",")))
     }
 
     fn asker(&self, desk: &Desk) -> Asker {
         Asker {
             server: desk.server().clone(),
-            tool: Some(self.tool.to_owned()),
+            tool: Some(self.wanted.subject.1.to_owned()),
+            name: None,
+            caller: self.scope.caller,
+            trace: None,
             cancel: self.scope.over.child_token(),
         }
     }

@@ -129,7 +129,10 @@ impl Call<'_> {
     async fn ask_about(&mut self, id: &str, pause: Duration) -> Result<State, CallError> {
         for failures in 1.. {
             self.in_time(tokio::time::sleep(pause)).await?;
-            let flight = self.inner.rpc.start(Request::new("tasks/get").task(id));
+            let request = Request::new("tasks/get")
+                .task(id)
+                .trace(self.options.trace.as_ref());
+            let flight = self.inner.rpc.start(request);
             match self.in_time(flight.answer_owned()).await? {
                 Ok(raw) => return State::parse(&raw),
                 Err(Failure::Rpc(error)) => {
@@ -165,7 +168,8 @@ impl Call<'_> {
         let answers = self.answers(&asked).await?;
         let request = Request::new("tasks/update")
             .task(id)
-            .member("inputResponses", &answers);
+            .member("inputResponses", &answers)
+            .trace(self.options.trace.as_ref());
         let flight = self.inner.rpc.start(request);
         let taken = self.in_time(flight.answer_owned()).await?;
         taken.map_err(|failure| self.failed(failure.into()))?;

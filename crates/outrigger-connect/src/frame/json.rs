@@ -81,7 +81,7 @@ impl Scan {
 
 /// Checks a whole text (an HTTP body, the data of an event) against the limits and repairs its
 /// encoding: invalid UTF-8 and lone surrogate escapes become U+FFFD.
-pub(crate) fn check(text: Bytes, limits: FrameLimits) -> Result<Bytes, Unusable> {
+pub fn check(text: Bytes, limits: FrameLimits) -> Result<Bytes, Unusable> {
     if text.len() > limits.bytes {
         return Err(Unusable::of(&text, too_large(limits)));
     }

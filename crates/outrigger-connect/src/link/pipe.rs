@@ -2,6 +2,7 @@
 //!
 //! Promises: the server's future runs as a task of this link and ends with it.
 
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use futures::future::BoxFuture;
@@ -33,6 +34,7 @@ impl Pipe {
             ours: Tasks::default(),
         };
         link.server.spawn(spec.0.serve(their_end));
+        let served = Arc::clone(&spec.0);
         let (read, write) = tokio::io::split(our_end);
         let framing = HeaderFraming::default();
         let frames = FrameReader::new(Framing::Newline, limits.into());
@@ -43,7 +45,10 @@ impl Pipe {
         link.ours.spawn(async move {
             let error = read_all(read, frames, (&framing, &watch), inbox.as_ref()).await;
             let why = error.map_or_else(
-                || "the server ended".to_owned(),
+                || {
+                    let said = served.farewell();
+                    said.unwrap_or_else(|| "the server ended".to_owned())
+                },
                 |error| format!("its pipe broke ({error})"),
             );
             watch.note(&why);

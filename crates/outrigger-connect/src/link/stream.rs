@@ -8,7 +8,7 @@ use std::io;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use bytes::{Buf, Bytes};
+use bytes::{Buf, Bytes, BytesMut};
 use futures::future::BoxFuture;
 use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt};
 use tokio::sync::mpsc;
@@ -20,6 +20,9 @@ use crate::tap::Watch;
 
 /// Bytes asked of a read at a time.
 const CHUNK: usize = 32 * 1024;
+
+/// Bytes of a message whose room is given back.
+const LARGE: usize = 1 << 20;
 
 /// Set once the other side is known to frame with `Content-Length`; the writer then does too.
 pub(super) type HeaderFraming = Arc<AtomicBool>;
@@ -38,9 +41,15 @@ pub(super) async fn read_all(
             Ok(_) => {}
             Err(error) => break Some(error),
         }
+        let mut large = false;
         while let Some(event) = frames.next() {
             framing.store(frames.uses_headers(), Ordering::Relaxed);
+            large |= matches!(&event, FrameEvent::Message(text) if text.len() > LARGE);
             inbox.receive(incoming(event, watch));
+        }
+        // The buffer would keep the room that a large message took for as long as the link lives.
+        if large && frames.buffer().is_empty() {
+            *frames.buffer() = BytesMut::new();
         }
     };
     while let Some(event) = frames.finish() {

@@ -1,4 +1,4 @@
-//! All pages of what a server offers besides tools, for a person who wants to know what it is.
+//! All pages of what a server offers besides tools: prompts, resources, templates of resources.
 //!
 //! Promises: it ends as a listing of tools does, under the same limits.
 
@@ -39,6 +39,8 @@ impl Offer {
 
 impl Inner {
     pub(crate) async fn list(&self, offer: Offer) -> Result<Listing, ListError> {
+        // Before the listing, so that no change falls between the two.
+        self.listen();
         let begun = Instant::now();
         let end = begun + self.deadlines.list;
         let mut listing = Listing::default();

@@ -10,6 +10,7 @@ use serde::Deserialize;
 use serde_json::value::RawValue;
 
 use super::message::{self, Message};
+use super::news::count;
 use super::{Failure, Rpc, RpcError, lock};
 use crate::connection::Progress;
 use crate::frame::{Unusable, find_ids};
@@ -64,7 +65,7 @@ impl Rpc {
         }
         match (&message.method, message.id) {
             (Some(method), Some(id)) => self.request((method, id), message.params, of),
-            (Some(method), None) => self.notification(method, message.params),
+            (Some(method), None) => self.notification(method, message.params, of),
             (None, _) => self.unmatched(message, text, (own, of)),
         }
     }
@@ -134,11 +135,15 @@ impl Rpc {
     }
 
     /// What only has to be noted is taken in at any rate; what has to be kept or handed on is not.
-    fn notification(&self, method: &str, params: Option<&RawValue>) {
+    fn notification(&self, method: &str, params: Option<&RawValue>, of: Option<u64>) {
         let admitted = self.log.admits();
         match method {
-            "notifications/tools/list_changed" => self.count_change(),
+            "notifications/tools/list_changed" => count(&self.news.tools),
+            "notifications/prompts/list_changed" => count(&self.news.prompts),
+            "notifications/resources/list_changed" => count(&self.news.resources),
+            "notifications/resources/updated" => self.news.updated(params),
             "notifications/subscriptions/acknowledged" => {
+                self.news.confirmed(params);
                 self.subscribed.store(true, Ordering::Release);
             }
             "notifications/cancelled" => self.questions.withdraw(params),
@@ -146,6 +151,10 @@ impl Rpc {
             "notifications/message" if admitted => {
                 let said = params.map(log_line).unwrap_or_default();
                 self.log.push(said);
+                if let Some(params) = params.filter(|_| self.desk().hears_logs()) {
+                    let scopes = lock(&self.pending).scopes(of);
+                    self.desk().logged(&self.asker(&scopes), params);
+                }
             }
             _ => {}
         }

@@ -12,12 +12,19 @@ use serde_json::value::RawValue;
 
 /// The members of a JSON-RPC message; `null` counts as absent, the last of equal names counts.
 #[derive(Debug, Default)]
-pub(crate) struct Message<'a> {
-    pub(crate) id: Option<&'a RawValue>,
-    pub(crate) method: Option<String>,
-    pub(crate) params: Option<&'a RawValue>,
-    pub(crate) result: Option<&'a RawValue>,
-    pub(crate) error: Option<&'a RawValue>,
+pub struct Message<'a> {
+    /// As written.
+    pub id: Option<&'a RawValue>,
+    /// There is an `id`, be it `null`.
+    pub names_id: bool,
+    /// What is asked or told.
+    pub method: Option<String>,
+    /// Its parameters.
+    pub params: Option<&'a RawValue>,
+    /// An answer.
+    pub result: Option<&'a RawValue>,
+    /// A refusal.
+    pub error: Option<&'a RawValue>,
 }
 
 impl<'de: 'a, 'a> Deserialize<'de> for Message<'a> {
@@ -38,6 +45,7 @@ impl<'de> Visitor<'de> for Members {
     fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Message<'de>, A::Error> {
         let mut message = Message::default();
         while let Some(name) = map.next_key::<Cow<'de, str>>()? {
+            message.names_id |= name == "id";
             let slot = match name.as_ref() {
                 "id" => &mut message.id,
                 "params" => &mut message.params,
@@ -60,7 +68,7 @@ impl<'de> Visitor<'de> for Members {
 }
 
 /// The messages of a text: one, or those of a batch. Elements that are no objects are left out.
-pub(crate) fn parse(text: &str) -> Result<Vec<Message<'_>>, serde_json::Error> {
+pub fn parse(text: &str) -> Result<Vec<Message<'_>>, serde_json::Error> {
     if text.starts_with('[') {
         let elements: Vec<&RawValue> = serde_json::from_str(text)?;
         return Ok(elements

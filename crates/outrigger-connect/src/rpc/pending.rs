@@ -31,6 +31,8 @@ pub(super) struct Entry {
 #[derive(Debug, Clone)]
 pub(crate) struct Scope {
     pub(crate) tool: Arc<str>,
+    /// Who makes it, as the maker numbers its callers.
+    pub(crate) caller: Option<u64>,
     /// The call has ended.
     pub(crate) over: CancellationToken,
     /// Questions so far.
@@ -40,9 +42,10 @@ pub(crate) struct Scope {
 }
 
 impl Scope {
-    pub(crate) fn of(tool: &str) -> Self {
+    pub(crate) fn of(tool: &str, caller: Option<u64>) -> Self {
         Self {
             tool: tool.into(),
+            caller,
             over: CancellationToken::new(),
             asked: Arc::default(),
             open: Arc::default(),

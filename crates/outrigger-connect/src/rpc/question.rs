@@ -138,13 +138,17 @@ impl Rpc {
         }
     }
 
-    fn asker(&self, scopes: &[Scope]) -> Asker {
+    /// Who asks, or says something, during one of these calls.
+    pub(super) fn asker(&self, scopes: &[Scope]) -> Asker {
         Asker {
             server: self.desk().server().clone(),
             tool: match scopes {
                 [scope] => Some(scope.tool.to_string()),
                 _ => None,
             },
+            name: None,
+            caller: caller(scopes),
+            trace: None,
             cancel: CancellationToken::new(),
         }
     }
@@ -185,6 +189,13 @@ impl Rpc {
         // What stands on several lines would be several messages on stdio.
         self.post(body.replace(['\n', '\r'], " "), Purpose::Reply);
     }
+}
+
+/// Who makes all of these calls, if that is one.
+pub(super) fn caller(scopes: &[Scope]) -> Option<u64> {
+    let first = scopes.first()?.caller;
+    let same = scopes.iter().all(|scope| scope.caller == first);
+    first.filter(|_| same)
 }
 
 /// When the last of the calls has ended; never for a question outside of any.

@@ -8,6 +8,7 @@ use std::fmt::Write;
 use bytes::Bytes;
 
 use super::pending::Scope;
+use crate::TraceContext;
 use crate::connection::OnProgress;
 use crate::link::Head;
 use crate::text::quote;
@@ -19,6 +20,7 @@ pub(crate) struct Request<'a> {
     /// The member of `params` that says what the request is about.
     subject: Option<(&'static str, &'a str)>,
     meta: Option<&'a str>,
+    trace: Option<&'a TraceContext>,
     mirrored: Vec<(String, String)>,
     wants_progress: bool,
     pub(super) on_progress: Option<OnProgress>,
@@ -33,6 +35,7 @@ impl<'a> Request<'a> {
             members: Vec::new(),
             subject: None,
             meta: None,
+            trace: None,
             mirrored: Vec::new(),
             wants_progress: false,
             on_progress: None,
@@ -47,9 +50,9 @@ impl<'a> Request<'a> {
         self
     }
 
-    /// The tool, which becomes `params.name`.
-    pub(crate) fn name(mut self, name: &'a str) -> Self {
-        self.subject = Some(("name", name));
+    /// What it is about: the tool or prompt as `params.name`, the resource as `params.uri`.
+    pub(crate) fn subject(mut self, member: &'static str, value: &'a str) -> Self {
+        self.subject = Some((member, value));
         self
     }
 
@@ -77,6 +80,12 @@ impl<'a> Request<'a> {
         self
     }
 
+    /// Where it stands in a trace.
+    pub(crate) fn trace(mut self, trace: Option<&'a TraceContext>) -> Self {
+        self.trace = trace;
+        self
+    }
+
     pub(crate) fn mirrored(mut self, headers: Vec<(String, String)>) -> Self {
         self.mirrored = headers;
         self
@@ -101,6 +110,7 @@ impl<'a> Request<'a> {
             method: self.method,
             name: self.subject.map(|(_, value)| value.to_owned()),
             mirrored: self.mirrored,
+            trace: self.trace.cloned(),
         }
     }
 
@@ -125,9 +135,12 @@ impl<'a> Request<'a> {
         let token = self
             .wants_progress
             .then(|| format!("\"progressToken\":\"{id}\""));
-        let meta: Vec<&str> = [self.meta.or(envelope), token.as_deref()]
+        let trace = self.trace.map(TraceContext::members);
+        let parts = [self.meta.or(envelope), token.as_deref(), trace.as_deref()];
+        let meta: Vec<&str> = parts
             .into_iter()
             .flatten()
+            .filter(|members| !members.is_empty())
             .collect();
         if !meta.is_empty() {
             let _ = write!(out, "{comma}\"_meta\":{{{}}}", meta.join(","));
@@ -157,7 +170,7 @@ mod tests {
     fn arguments_keep_their_digits_and_lose_their_line_breaks() {
         let arguments = "{\n  \"n\": 123456789012345678901234567890\r\n}";
         let request = Request::new("tools/call")
-            .name("a \"b\"")
+            .subject("name", "a \"b\"")
             .member("arguments", arguments)
             .progress(None);
         assert_eq!(

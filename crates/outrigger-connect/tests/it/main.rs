@@ -10,6 +10,7 @@ mod eras;
 mod faults;
 mod http;
 mod oauth;
+mod offers;
 mod older;
 mod peer;
 mod process;

@@ -180,7 +180,7 @@ async fn each_kind_of_question_has_its_handler() {
         elicitation: Some(People::new(Manner::Decline)),
         sampling: Some(Arc::new(Echo)),
         roots: Some(Arc::new(Folders)),
-        refused: None,
+        ..Handlers::default()
     };
     let url = json!({ "mode": "url", "message": "Sign in", "url": "https://a.example", "elicitationId": "7" });
     for (method, params, answer) in [

@@ -88,6 +88,7 @@ pub(super) fn read(
         digest,
         tokens,
         standing,
+        raw: raw.to_owned(),
         definition: definition.to_string().into(),
     })
 }

@@ -10,7 +10,7 @@ use crate::text::shorten;
 const PATH_BYTES: usize = 120;
 
 /// Where a hidden character is in a definition, and which: words behind the tool's name.
-pub(super) fn hidden_in(definition: &Map<String, Value>) -> Option<String> {
+pub(crate) fn hidden_in(definition: &Map<String, Value>) -> Option<String> {
     let mut path = Vec::new();
     members(definition, &mut path).map(|found| found.words(&path))
 }

@@ -18,13 +18,14 @@ use super::value;
 use crate::catalog::Annotations;
 use crate::policy::Principal;
 
-const KEYS: [&str; 10] = [
+const KEYS: [&str; 11] = [
     "tool",
     "server",
     "raw",
     "args",
     "mode",
     "origins",
+    "args_from",
     "principal",
     "annotations",
     "expect",
@@ -46,6 +47,8 @@ pub struct PolicyCase {
     pub mode: Option<Mode>,
     /// Servers whose results were shown before.
     pub origins: Vec<String>,
+    /// Servers whose data is in artifacts among the arguments.
+    pub args_from: Vec<String>,
     /// Who wants the call.
     pub principal: Principal,
     /// What the server says about the tool.
@@ -135,6 +138,7 @@ fn case(report: &mut Report<'_>, path: &str, node: &Node) -> Option<PolicyCase> 
         arguments: "{}".to_owned(),
         mode: None,
         origins: Vec::new(),
+        args_from: Vec::new(),
         principal: Principal::default(),
         annotations: Annotations::default(),
         expect: Decision::Deny,
@@ -170,8 +174,13 @@ fn key(report: &mut Report<'_>, path: &str, entry: &Entry, case: &mut PolicyCase
             let items = value::list(report, &inner, node).unwrap_or_default();
             case.origins = items.into_iter().map(|(_, server)| server).collect();
         }
+        "args_from" => {
+            let items = value::list(report, &inner, node).unwrap_or_default();
+            case.args_from = items.into_iter().map(|(_, server)| server).collect();
+        }
         "principal" => {
-            let words = [Principal::Model, Principal::Person].map(|who| (who.as_str(), who));
+            let words = [Principal::Model, Principal::Person, Principal::Client]
+                .map(|who| (who.as_str(), who));
             case.principal = value::word(report, &inner, node, &words).unwrap_or_default();
         }
         "annotations" => annotations(report, &inner, node, &mut case.annotations),

@@ -7,8 +7,10 @@ use std::time::Duration;
 use indexmap::IndexMap;
 use outrigger_connect::ServerName;
 
+use super::artifacts::ArtifactSettings;
 use super::defaults::ServerDefaults;
 use super::discover::Wanted;
+use super::discovery::DiscoverySettings;
 use super::lower::model::Aside;
 use super::lower::server::Lowered;
 use super::lower::{self, Dialect, RawServer, Tables};
@@ -20,6 +22,7 @@ use super::policy::{Decision, PolicyTable};
 use super::problem::ConfigProblem;
 use super::project::{self, Brought, Project, ProjectStanding};
 use super::report::Report;
+use super::results::ResultSettings;
 use super::run::{BuiltinSettings, RunLimits};
 use super::secret::Secrets;
 use super::server::{EntryState, ServerEntry, Shadowed, deed};
@@ -47,7 +50,7 @@ fn load_files(around: &Surroundings, wanted: Vec<Wanted>) -> Config {
     let mut read = Vec::new();
     let mut sources: Vec<_> = wanted
         .into_iter()
-        .map(|wanted| (Source::read(wanted.layer, &wanted.path), wanted))
+        .map(|wanted| (source(around, &wanted), wanted))
         .collect();
     let project = project(around, &mut sources);
     for (source, wanted) in sources {
@@ -63,12 +66,15 @@ fn load_files(around: &Surroundings, wanted: Vec<Wanted>) -> Config {
         limits: RunLimits::default(),
         defaults: ServerDefaults::default(),
         builtin: BuiltinSettings::default(),
+        discovery: DiscoverySettings::default(),
         problems,
         files,
         project,
         left_out: Vec::new(),
         hooks: Vec::new(),
         secret_timeout: Setting::builtin(SECRET_TIMEOUT),
+        artifacts: ArtifactSettings::default(),
+        results: ResultSettings::default(),
         literals: Vec::new(),
         secrets: Secrets::default(),
     };
@@ -95,6 +101,14 @@ fn load_files(around: &Surroundings, wanted: Vec<Wanted>) -> Config {
         .problems
         .sort_by(|a, b| (&a.file, a.line, a.column).cmp(&(&b.file, b.line, b.column)));
     config
+}
+
+fn source(around: &Surroundings, wanted: &Wanted) -> Result<Option<Source>, Box<ConfigProblem>> {
+    let Some(files) = &around.files else {
+        return Source::read(wanted.layer, &wanted.path);
+    };
+    let text = files.get(&wanted.path);
+    Ok(text.map(|text| Source::new(wanted.layer, wanted.path.as_path().into(), text.clone())))
 }
 
 /// A file that was read, and its tables.
@@ -282,8 +296,17 @@ fn tables(config: &mut Config, around: &Surroundings, read: &[Read]) {
         if let Some(node) = &tables.builtin {
             lower::run::builtin(&mut report, node, &mut config.builtin);
         }
+        if let Some(node) = &tables.discovery {
+            lower::run::discovery(&mut report, node, &mut config.discovery);
+        }
         if let Some(node) = &tables.secrets {
             lower::run::secrets(&mut report, node, &mut config.secret_timeout);
+        }
+        if let Some(node) = &tables.artifacts {
+            lower::artifacts::lower(&mut report, node, &mut config.artifacts);
+        }
+        if let Some(node) = &tables.results {
+            lower::results::lower(&mut report, node, &mut config.results);
         }
         config.problems.append(&mut report.problems);
     }

@@ -4,12 +4,15 @@
 //! own, and the server works without them).
 
 pub(crate) mod address;
+pub(crate) mod artifacts;
 mod bounds;
 pub(crate) mod hook;
 pub(crate) mod model;
 mod oauth;
 mod options;
 pub(crate) mod policy;
+mod repeating;
+pub(crate) mod results;
 pub(crate) mod run;
 pub(crate) mod server;
 pub(crate) mod tls;
@@ -62,10 +65,24 @@ pub(crate) struct Tables {
     pub(crate) builtin: Option<Node>,
     pub(crate) hooks: Option<Node>,
     pub(crate) secrets: Option<Node>,
+    pub(crate) artifacts: Option<Node>,
+    pub(crate) discovery: Option<Node>,
+    pub(crate) results: Option<Node>,
 }
 
 const NATIVE_TABLES: &[&str] = &[
-    "servers", "policy", "model", "limits", "timeouts", "tls", "builtin", "hooks", "secrets",
+    "servers",
+    "policy",
+    "model",
+    "limits",
+    "timeouts",
+    "tls",
+    "builtin",
+    "hooks",
+    "secrets",
+    "artifacts",
+    "discovery",
+    "results",
 ];
 const SERVER_TABLES: &[&str] = &["mcpServers", "mcp_servers", "servers"];
 /// What VS Code puts beside `servers`, and what editors put into any JSON file.
@@ -136,6 +153,9 @@ fn top_level(report: &mut Report<'_>, tables: &mut Tables, entry: Entry, dialect
         "builtin" if own => tables.builtin = Some(entry.node),
         "hooks" if own => tables.hooks = Some(entry.node),
         "secrets" if own => tables.secrets = Some(entry.node),
+        "artifacts" if own => tables.artifacts = Some(entry.node),
+        "discovery" if own => tables.discovery = Some(entry.node),
+        "results" if own => tables.results = Some(entry.node),
         key if IGNORED.contains(&key) || key.starts_with(['_', '$', '/']) => {}
         _ if own => report.unknown(Severity::Error, &entry, "", NATIVE_TABLES),
         key => {
@@ -189,7 +209,17 @@ pub(crate) fn dialect(source: &Source, format: Format, node: Option<&Node>) -> D
         .file_stem()
         .is_some_and(|stem| stem == "outrigger");
     let own_toml = format == Format::Toml && !has(&["mcp_servers", "mcpServers"]);
-    if own_name || own_toml || has(&["policy", "limits", "timeouts", "tls", "builtin"]) {
+    if own_name
+        || own_toml
+        || has(&[
+            "policy",
+            "limits",
+            "timeouts",
+            "tls",
+            "builtin",
+            "discovery",
+        ])
+    {
         Dialect::Native
     } else {
         Dialect::Foreign

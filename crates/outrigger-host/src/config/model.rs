@@ -51,6 +51,8 @@ pub struct ProviderSettings {
     pub key_env: Option<Setting<String>>,
     /// How many tokens its models can read.
     pub context_tokens: Option<Setting<u64>>,
+    /// Whether OpenAI is asked to hold its models to the schemas of tools.
+    pub strict: Option<Setting<bool>>,
     /// Headers of every request. Values may be secret.
     pub headers: Vec<(String, String)>,
     /// What was written, fit to be shown.
@@ -88,6 +90,7 @@ impl fmt::Debug for ProviderSettings {
             .field("kind", &self.kind)
             .field("key_env", &self.key_env)
             .field("context_tokens", &self.context_tokens)
+            .field("strict", &self.strict)
             .field("headers", &names)
             .finish_non_exhaustive()
     }

@@ -85,7 +85,8 @@ impl fmt::Display for Mode {
     }
 }
 
-/// Which tools a rule is about: all that is given must match. Every glob compiles with `globset`.
+/// What a rule is about: tools, or prompts, or resources. All that is given must match. Every glob
+/// compiles with `globset`.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct ToolMatch {
     /// A glob over the name the model sees (`mcp__fs__*`).
@@ -94,6 +95,10 @@ pub struct ToolMatch {
     pub server: Option<String>,
     /// A glob over the server's own name for the tool.
     pub raw: Option<String>,
+    /// A glob over `SERVER/PROMPT`.
+    pub prompt: Option<String>,
+    /// A glob over `SERVER/URI`.
+    pub resource: Option<String>,
 }
 
 impl ToolMatch {
@@ -103,6 +108,13 @@ impl ToolMatch {
             tool: Some(glob.into()),
             ..Self::default()
         }
+    }
+
+    /// Whether globs for tools stand beside globs for something else: nothing is both.
+    pub(crate) fn mixes(&self) -> bool {
+        let tools = self.tool.is_some() || self.raw.is_some();
+        let (prompt, resource) = (self.prompt.is_some(), self.resource.is_some());
+        u8::from(tools) + u8::from(prompt) + u8::from(resource) > 1
     }
 
     /// The globs in words, without marks around them.
@@ -122,6 +134,12 @@ impl fmt::Display for ToolMatch {
         if let Some(raw) = &self.raw {
             write!(f, "{before}raw `{raw}`")?;
             before = " ";
+        }
+        for (kind, glob) in [("prompt", &self.prompt), ("resource", &self.resource)] {
+            if let Some(glob) = glob {
+                write!(f, "{before}{kind} `{glob}`")?;
+                before = " ";
+            }
         }
         if let Some(server) = &self.server {
             let of = if before.is_empty() { "" } else { "of " };

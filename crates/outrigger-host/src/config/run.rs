@@ -38,6 +38,11 @@ pub struct BuiltinSettings {
     pub workspace: Setting<bool>,
     /// Repeats what it is told; for trying things out. Off by default.
     pub echo: Setting<bool>,
+    /// Lets models list and read the resources of other servers. Off by default: it costs tokens.
+    pub resources: Setting<bool>,
+    /// Artifacts, once a run has one. On by default; not among those that stand by themselves
+    /// ([`BuiltinSettings::each`]).
+    pub artifacts: Setting<bool>,
 }
 
 impl Default for BuiltinSettings {
@@ -46,25 +51,29 @@ impl Default for BuiltinSettings {
             time: Setting::builtin(true),
             workspace: Setting::builtin(true),
             echo: Setting::builtin(false),
+            resources: Setting::builtin(false),
+            artifacts: Setting::builtin(true),
         }
     }
 }
 
 impl BuiltinSettings {
-    /// Every built-in server by name.
-    pub fn each(&self) -> [(&'static str, &Setting<bool>); 3] {
+    /// Every built-in server that stands by itself, by name.
+    pub fn each(&self) -> [(&'static str, &Setting<bool>); 4] {
         [
             ("time", &self.time),
             ("workspace", &self.workspace),
             ("echo", &self.echo),
+            ("resources", &self.resources),
         ]
     }
 
-    pub(super) fn each_mut(&mut self) -> [(&'static str, &mut Setting<bool>); 3] {
+    pub(super) fn each_mut(&mut self) -> [(&'static str, &mut Setting<bool>); 4] {
         [
             ("time", &mut self.time),
             ("workspace", &mut self.workspace),
             ("echo", &mut self.echo),
+            ("resources", &mut self.resources),
         ]
     }
 }

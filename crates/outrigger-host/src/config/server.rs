@@ -6,6 +6,7 @@ use super::gap::Gap;
 use super::origin::Origin;
 use super::problem::ConfigProblem;
 use super::reference::Reference;
+use super::repeating::Repeating;
 use crate::digest::Digest;
 use crate::questions::Answers;
 
@@ -34,6 +35,16 @@ pub enum EntryState {
     Broken(Vec<ConfigProblem>),
 }
 
+/// When a server is started.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum ServerStart {
+    /// With the run.
+    #[default]
+    Eager,
+    /// When it is wanted.
+    Lazy,
+}
+
 /// A server as meant.
 #[derive(Debug, Clone)]
 pub struct ServerSettings {
@@ -49,8 +60,14 @@ pub struct ServerSettings {
     pub allowed_tools: Option<Vec<String>>,
     /// Globs over its raw tool names: these are not offered.
     pub disabled_tools: Vec<String>,
+    /// Whether it is started at once, or when it is wanted.
+    pub start: ServerStart,
+    /// Globs over its raw tool names: these are declared to a model however many tools there are.
+    pub always: Vec<String>,
     /// Which of its questions are answered.
     pub answers: Answers,
+    /// Which of its calls may be made once more.
+    pub repeating: Repeating,
     /// What was written, key by key, in our words for the keys.
     pub(crate) written: Vec<WrittenKey>,
     /// Values with secrets still missing. A server that has any is not started.

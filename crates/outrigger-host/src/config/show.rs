@@ -11,11 +11,13 @@ use std::time::Duration;
 
 use serde_json::Value;
 
+use super::artifacts::ArtifactSettings;
 use super::defaults::ServerDefaults;
+use super::discovery::DiscoverySettings;
 use super::origin::Setting;
 
 /// `[timeouts]`.
-fn timeouts(defaults: &ServerDefaults) -> [(&'static str, Setting<Value>); 6] {
+fn timeouts(defaults: &ServerDefaults) -> [(&'static str, Setting<Value>); 7] {
     let deadlines = &defaults.deadlines;
     [
         ("start", deadlines.start),
@@ -23,6 +25,7 @@ fn timeouts(defaults: &ServerDefaults) -> [(&'static str, Setting<Value>); 6] {
         ("list", deadlines.list),
         ("call", deadlines.call),
         ("call_hard", deadlines.call_hard),
+        ("late", deadlines.late),
         ("close", deadlines.close),
     ]
     .map(|(key, value)| {
@@ -30,6 +33,31 @@ fn timeouts(defaults: &ServerDefaults) -> [(&'static str, Setting<Value>); 6] {
         let value = duration_text(value).into();
         (key, Setting { value, origin })
     })
+}
+
+/// `[discovery]`.
+fn discovery(settings: &DiscoverySettings) -> [(&'static str, Setting<Value>); 4] {
+    fn shown<T>(setting: &Setting<T>, value: impl Into<Value>) -> Setting<Value> {
+        Setting {
+            value: value.into(),
+            origin: setting.origin.clone(),
+        }
+    }
+    let DiscoverySettings {
+        mode,
+        context_percent,
+        floor_tokens,
+        index_tokens,
+    } = settings;
+    [
+        ("mode", shown(mode, mode.value.as_str())),
+        (
+            "context_percent",
+            shown(context_percent, context_percent.value),
+        ),
+        ("floor_tokens", shown(floor_tokens, floor_tokens.value)),
+        ("index_tokens", shown(index_tokens, index_tokens.value)),
+    ]
 }
 
 /// The keys of `[limits]` that bound a server.
@@ -60,6 +88,30 @@ fn authorities(defaults: &ServerDefaults) -> Option<Setting<Value>> {
         value: value.into(),
         origin: defaults.origin("tls.ca_files"),
     })
+}
+
+/// `[artifacts]`.
+fn artifacts(settings: &ArtifactSettings) -> [(&'static str, Setting<Value>); 2] {
+    let ArtifactSettings { older_than, keep } = settings;
+    let none = || Value::from("none");
+    [
+        (
+            "older_than",
+            Setting {
+                value: older_than
+                    .value
+                    .map_or_else(none, |time| duration_text(time).into()),
+                origin: older_than.origin.clone(),
+            },
+        ),
+        (
+            "keep",
+            Setting {
+                value: keep.value.map_or_else(none, size_value),
+                origin: keep.origin.clone(),
+            },
+        ),
+    ]
 }
 
 /// A size in the words of the configuration.

@@ -26,6 +26,8 @@ pub struct Surroundings {
     pub explicit: Vec<PathBuf>,
     /// What the person said about the workspace's own files.
     pub trust: Trust,
+    /// Texts of files by their paths, in the place of what is on disk; a file without one is not there.
+    pub files: Option<BTreeMap<PathBuf, String>>,
 }
 
 // The environment holds secrets: names only.
@@ -40,6 +42,13 @@ impl fmt::Debug for Surroundings {
             .field("env", &self.env.keys().collect::<Vec<_>>())
             .field("explicit", &self.explicit)
             .field("trust", &self.trust)
+            .field(
+                "files",
+                &self
+                    .files
+                    .as_ref()
+                    .map(|files| files.keys().collect::<Vec<_>>()),
+            )
             .finish()
     }
 }

@@ -119,7 +119,8 @@ pub(crate) fn size(report: &mut Report<'_>, key: &str, node: &Node) -> Option<us
     bytes
 }
 
-fn parse_size(written: &str) -> Option<usize> {
+/// Bytes as configuration writes them: `64 MiB`, `1GB` (which is 1 GiB), `500`.
+pub fn parse_size(written: &str) -> Option<usize> {
     let split = written
         .find(|c: char| !c.is_ascii_digit())
         .unwrap_or(written.len());
@@ -175,7 +176,8 @@ fn seconds(digits: &str) -> Option<Duration> {
     Duration::try_from_secs_f64(digits.parse().ok()?).ok()
 }
 
-pub(crate) fn parse_duration(written: &str) -> Option<Duration> {
+/// Time as configuration writes it: `30s`, `1m30s`, `30d`, or seconds.
+pub fn parse_duration(written: &str) -> Option<Duration> {
     let written = written.trim();
     if written.chars().all(|c| c.is_ascii_digit() || c == '.') {
         return seconds(written);

@@ -1,6 +1,7 @@
 //! The servers of a host: how each is to be started, or why not, and where it stands.
 
 mod failure;
+mod lazy;
 mod life;
 
 use std::sync::atomic::AtomicBool;
@@ -16,17 +17,23 @@ use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
 pub use failure::{Failure, FailureKind};
+use lazy::Wanted;
 use life::Life;
 
 use super::Builtin;
 use crate::catalog::{Catalog, Standing, ToolFilter};
-use crate::config::{Config, EntryState, Layer, ServerDefaults, ServerSettings};
+use crate::config::{
+    Config, EntryState, Layer, Repeating, ServerDefaults, ServerSettings, ServerStart,
+};
 use crate::pins::{Pins, ServerIdentity};
+use crate::pipeline::Broken;
 use crate::questions::{Answers, Clerk};
 
-/// Where a server stands: `Starting`, then `Ready`, then any of the others.
+/// Where a server stands: `Idle` where it waits to be wanted, `Starting`, then `Ready`, then any of the others.
 #[derive(Debug, Clone)]
 pub enum ServerState {
+    /// Not started: it is, when it is wanted.
+    Idle,
     /// Not yet connected or listed.
     Starting,
     /// Connected and listed.
@@ -62,6 +69,7 @@ impl ServerState {
     /// The state in one word, for programs.
     pub fn as_str(&self) -> &'static str {
         match self {
+            Self::Idle => "idle",
             Self::Starting => "starting",
             Self::Ready(_) => "ready",
             Self::Backoff(_) => "backoff",
@@ -81,14 +89,14 @@ impl ServerState {
             Self::Backoff(failure) | Self::AuthRequired(failure) | Self::Quarantined(failure) => {
                 Some(failure)
             }
-            Self::Starting | Self::Ready(_) | Self::Disabled | Self::Stopped => None,
+            Self::Idle | Self::Starting | Self::Ready(_) | Self::Disabled | Self::Stopped => None,
         }
     }
 
     /// Why the server's tools are not there, in a few words; `None` when they are, or need not be.
     pub fn why_missing(&self) -> Option<String> {
         match self {
-            Self::Ready(_) | Self::Disabled => None,
+            Self::Ready(_) | Self::Disabled | Self::Idle => None,
             Self::Starting => Some("it is still starting".to_owned()),
             Self::Backoff(failure) => Some(format!("{}; it is being started again", failure.error)),
             Self::AuthRequired(failure) => {
@@ -113,11 +121,15 @@ pub(super) struct Launch {
     /// Counts with [`Catalog::revision`].
     pub(super) published: watch::Sender<u64>,
     pub(super) stop: CancellationToken,
+    /// Over when there is an artifact to read.
+    pub(super) wanted: CancellationToken,
+    pub(super) broken: Arc<Broken>,
 }
 
 /// One server as it is to be started, or not.
 pub(super) struct Plan {
     name: ServerName,
+    description: Option<String>,
     start: Start,
 }
 
@@ -129,6 +141,10 @@ enum Start {
         /// `None` for one of ours: it is what it is with this program.
         identity: Option<ServerIdentity>,
         answers: Answers,
+        repeating: Repeating,
+        /// Only once there is an artifact to read.
+        on_demand: bool,
+        lazy: bool,
     },
     SetAside(Failure),
     Disabled,
@@ -158,8 +174,13 @@ impl Plan {
                 }
                 EntryState::Ready(settings) => Self::configured(settings, entry.origin.layer),
             };
+            let description = match &entry.state {
+                EntryState::Ready(settings) => settings.description.clone(),
+                _ => None,
+            };
             Self {
                 name: entry.name.clone(),
+                description,
                 start,
             }
         });
@@ -185,9 +206,13 @@ impl Plan {
             filter: ToolFilter::default(),
             identity: None,
             answers: Answers::default(),
+            repeating: Repeating::default(),
+            on_demand: builtin.on_demand,
+            lazy: false,
         };
         Self {
             name: builtin.name.clone(),
+            description: Some(builtin.description.clone()),
             start,
         }
     }
@@ -217,6 +242,13 @@ impl Plan {
                     of_project: matches!(layer, Layer::Project | Layer::TrustedProject),
                 }),
                 answers: settings.answers,
+                repeating: if layer.may_loosen() {
+                    settings.repeating.clone()
+                } else {
+                    Repeating::default()
+                },
+                on_demand: false,
+                lazy: settings.start == ServerStart::Lazy,
             },
             Err(error) => Start::SetAside(Failure::config(error.to_string(), Vec::new())),
         }
@@ -230,6 +262,35 @@ pub(super) struct Member {
     pub(super) restarted: Arc<AtomicBool>,
     /// As pins know it; `None` for one of ours, and for one that is not started.
     pub(super) identity: Option<ServerIdentity>,
+    /// Which of its calls may be made once more.
+    pub(super) repeating: Repeating,
+    /// How long a late answer is worth waiting for.
+    pub(super) late: Duration,
+    /// What local configuration says about it.
+    pub(super) standing: Standing,
+    /// What a person wrote that it is for.
+    pub(super) description: Option<String>,
+    /// Says that it is wanted, where it waits for that.
+    wanted: Option<Arc<Wanted>>,
+}
+
+impl Member {
+    pub(super) fn is_lazy(&self) -> bool {
+        self.wanted.is_some()
+    }
+
+    /// Whether it is not yet known what becomes of it.
+    pub(super) fn is_unsettled(&self, state: &ServerState) -> bool {
+        let called = self.wanted.as_ref().is_some_and(|wanted| wanted.is_said());
+        state.is_starting() || called && matches!(state, ServerState::Idle)
+    }
+
+    /// Has it started, if it waits to be wanted.
+    pub(super) fn wake(&self) {
+        if let Some(wanted) = &self.wanted {
+            wanted.say();
+        }
+    }
 }
 
 /// Begins one server's life.
@@ -237,9 +298,15 @@ pub(super) fn spawn(plan: Plan, launch: &Launch, tasks: &TaskTracker) -> (Server
     let (state, watched) = watch::channel(ServerState::Starting);
     let restarted = Arc::new(AtomicBool::new(false));
     let name = plan.name.clone();
-    let identity = match &plan.start {
-        Start::Connect { identity, .. } => identity.clone(),
-        Start::SetAside(_) | Start::Disabled => None,
+    let mut member = Member {
+        state: watched,
+        restarted: Arc::clone(&restarted),
+        identity: None,
+        repeating: Repeating::default(),
+        late: Duration::ZERO,
+        standing: Standing::default(),
+        description: plan.description,
+        wanted: None,
     };
     match plan.start {
         Start::Disabled => drop(state.send_replace(ServerState::Disabled)),
@@ -250,7 +317,17 @@ pub(super) fn spawn(plan: Plan, launch: &Launch, tasks: &TaskTracker) -> (Server
             filter,
             identity,
             answers,
+            repeating,
+            on_demand,
+            lazy,
         } => {
+            if on_demand {
+                state.send_replace(ServerState::Disabled);
+            }
+            member.identity.clone_from(&identity);
+            member.repeating.clone_from(&repeating);
+            member.late = spec.deadlines.late;
+            member.standing = standing;
             let mut launch = launch.clone();
             let handlers = launch.clerk.handlers(answers);
             launch.connector = launch.connector.with_handlers(handlers);
@@ -259,19 +336,22 @@ pub(super) fn spawn(plan: Plan, launch: &Launch, tasks: &TaskTracker) -> (Server
                 standing,
                 filter,
                 identity,
+                repeating,
                 launch,
                 state,
-                restarted: Arc::clone(&restarted),
+                restarted,
             };
-            tasks.spawn(Box::pin(life.run()));
+            if lazy {
+                life.wait_to_be_wanted();
+                let wanted = member.wanted.insert(Arc::default());
+                tasks.spawn(Box::pin(life.run_when_wanted(Arc::clone(wanted))));
+            } else if on_demand {
+                tasks.spawn(Box::pin(life.run_when_there_are_artifacts()));
+            } else {
+                tasks.spawn(Box::pin(life.run()));
+            }
         }
     }
-    let state = watched;
-    let member = Member {
-        state,
-        restarted,
-        identity,
-    };
     (name, member)
 }
 

@@ -87,6 +87,13 @@ impl LockFile {
         tools.get(tool).map(String::as_str)
     }
 
+    /// The tools that are pinned of a server, each with its fingerprint.
+    pub(super) fn tools(&self, server: &str) -> impl Iterator<Item = (&str, &str)> {
+        let tools = self.server.get(server).map(|server| &server.tools);
+        let pinned = tools.into_iter().flatten();
+        pinned.map(|(tool, digest)| (tool.as_str(), digest.as_str()))
+    }
+
     pub(super) fn instructions(&self, server: &str) -> Option<&str> {
         self.server.get(server)?.instructions.as_deref()
     }

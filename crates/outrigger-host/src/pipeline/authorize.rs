@@ -3,20 +3,25 @@
 use std::collections::HashSet;
 use std::sync::Arc;
 
+use outrigger_connect::ServerName;
 use outrigger_journal::{DecidedBy, Event};
 use tokio::sync::Mutex;
 
 use super::prepare::Prepared;
+use super::unknown::Repeat;
 use super::{CallContext, LedgerLine};
 use crate::approve::{Answer, Question};
-use crate::arguments::Arguments;
+use crate::arguments::{Arguments, filled};
+use crate::artifact::SCHEME;
 use crate::catalog::CatalogTool;
 use crate::config::Decision;
 use crate::digest::Digest;
+use crate::discovery::{self, Facility};
 use crate::host::Host;
 use crate::name::ToolName;
+use crate::offers::Target;
 use crate::outcome::Rejection;
-use crate::policy::{Call, Subject};
+use crate::policy::{Call, Origins, Verdict};
 
 /// Leave to make one call. It cannot be made elsewhere, copied, or used twice.
 ///
@@ -55,7 +60,7 @@ impl Permit {
 #[derive(Debug, Default)]
 pub(crate) struct Sessions(Mutex<HashSet<Yes>>);
 
-/// The tool, its definition, and the rule that asked.
+/// The tool, its definition, and the rule that asked, with the server that the call was about.
 type Yes = (ToolName, Digest, String);
 
 impl Host {
@@ -69,14 +74,13 @@ impl Host {
             tool,
             arguments,
             say,
+            repeats,
+            ..
         } = prepared;
-        let verdict = self.policy().decide(&Call {
-            subject: Subject::from(&*tool),
-            arguments: arguments.raw.get(),
-            principal: context.principal,
-            origins: &self.origins(),
-        });
+        let target = Target::of(&tool, arguments.raw.get());
+        let verdict = self.decide(&tool, &arguments, target.as_ref(), context);
         let (verdict, by) = say.with(verdict);
+        let verdict = with_repeat(verdict, repeats.as_ref());
         let decided = |allowed, by, reason: Option<String>| {
             line.run.record(Event::CallDecided {
                 call: line.call,
@@ -100,27 +104,66 @@ impl Host {
             }
             Decision::Ask => {}
         }
-        // A hook that asks is not answered by a yes that was given before.
-        let anew = by == DecidedBy::Hook;
-        let key = (!anew).then(|| (tool.name.clone(), tool.digest, verdict.rule.clone()));
-        let server = self.identity(&tool.server);
+        // A hook that asks is not answered by a yes that was given before; nor is this question, which
+        // is about one call.
+        let anew = by == DecidedBy::Hook || repeats.is_some();
+        let whose = target
+            .as_ref()
+            .map_or(&tool.server, |target| &target.server);
+        let server = self.identity(whose);
+        let key = (!anew).then(|| yes(&tool, &verdict.rule, whose));
+        let exact = exact(&arguments);
         let question = Question {
             tool: &tool,
             server: server.as_ref(),
             arguments: arguments.raw.get(),
+            exact: exact.as_deref().unwrap_or(arguments.raw.get()),
+            artifacts: &arguments.artifacts,
             rule: &verdict.rule,
             anew,
+            repeats: repeats.as_ref(),
         };
         let answer = tokio::select! {
             () = context.cancel.cancelled() => return Err(Rejection::Cancelled),
             answer = self.ask(question, key) => answer,
         };
-        let (by, reason, answered) = heard(answer, &verdict.rule);
+        let (by, reason, answered) = heard(answer, &verdict.rule, repeats);
         decided(answered.is_ok(), by, reason);
         answered.map(|()| Permit { tool, arguments })
     }
 
+    fn decide(
+        &self,
+        tool: &CatalogTool,
+        arguments: &Arguments,
+        target: Option<&Target>,
+        context: &CallContext,
+    ) -> Verdict {
+        let mut subject = self.subject(tool, target);
+        let wanted;
+        match Facility::named(tool.name.as_str()) {
+            None => {}
+            // Rules about this server are about starting it too; without one, it is there to be started.
+            Some(Facility::Connect) => {
+                wanted = discovery::wanted_server(arguments.raw.get()).unwrap_or_default();
+                subject.server = &wanted;
+            }
+            Some(_) => return Verdict::of_the_host(),
+        }
+        self.policy().decide(&Call {
+            subject,
+            arguments: arguments.raw.get(),
+            principal: context.principal,
+            origins: &self.origins(),
+            args_from: &args_from(arguments),
+        })
+    }
+
     async fn ask(&self, question: Question<'_>, key: Option<Yes>) -> Answer {
+        if !self.approver().is_one_person() {
+            // Nobody's yes for a session is another's.
+            return self.approver().ask(question).await;
+        }
         let mut sessions = self.sessions().0.lock().await;
         if key.as_ref().is_some_and(|key| sessions.contains(key)) {
             return Answer::Session;
@@ -135,8 +178,56 @@ impl Host {
     }
 }
 
+/// A call that was made before, and of which nobody knows what came, is made again only by somebody
+/// who says so.
+fn with_repeat(verdict: Verdict, repeats: Option<&Repeat>) -> Verdict {
+    let Some(repeat) = repeats.filter(|_| verdict.decision != Decision::Deny) else {
+        return verdict;
+    };
+    let of = if repeat.here {
+        format!("call {}", repeat.of.call)
+    } else {
+        format!("call {} of {}", repeat.of.call, repeat.of.run)
+    };
+    Verdict {
+        decision: Decision::Ask,
+        rule: format!("the outcome of the same call is unknown: {of}"),
+        reason: None,
+    }
+}
+
+/// The servers that the artifacts in the arguments came from.
+fn args_from(arguments: &Arguments) -> Origins {
+    let artifacts = arguments.artifacts.iter();
+    artifacts
+        .flat_map(|given| given.origins.servers())
+        .collect()
+}
+
+/// The arguments with the whole digest of each artifact, where there are any: what is said about calls
+/// to come is said about these very contents.
+fn exact(arguments: &Arguments) -> Option<String> {
+    if arguments.artifacts.is_empty() {
+        return None;
+    }
+    Some(filled::renamed(&arguments.raw, |digits| {
+        let digests = arguments.artifacts.iter();
+        let mut digests = digests.map(|given| given.artifact.digest.to_string());
+        let digest = digests.find(|digest| digest.starts_with(digits))?;
+        Some(format!("{SCHEME}{digest}"))
+    }))
+}
+
+fn yes(tool: &CatalogTool, rule: &str, whose: &ServerName) -> Yes {
+    (tool.name.clone(), tool.digest, format!("{rule} ({whose})"))
+}
+
 /// What an answer comes to: who is to be named for it, with what words, and whether the call may run.
-fn heard(answer: Answer, rule: &str) -> (DecidedBy, Option<String>, Result<(), Rejection>) {
+fn heard(
+    answer: Answer,
+    rule: &str,
+    repeats: Option<Repeat>,
+) -> (DecidedBy, Option<String>, Result<(), Rejection>) {
     match answer {
         Answer::Once | Answer::Session => (DecidedBy::Person, None, Ok(())),
         Answer::Granted { grant } => (DecidedBy::Grant, Some(grant), Ok(())),
@@ -148,11 +239,8 @@ fn heard(answer: Answer, rule: &str) -> (DecidedBy, Option<String>, Result<(), R
         }
         Answer::Nobody => {
             let rule = rule.to_owned();
-            (
-                DecidedBy::Nobody,
-                None,
-                Err(Rejection::NobodyToAsk { rule }),
-            )
+            let refused = repeats.map_or(Rejection::NobodyToAsk { rule }, Rejection::Repeats);
+            (DecidedBy::Nobody, None, Err(refused))
         }
     }
 }

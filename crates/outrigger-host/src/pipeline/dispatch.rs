@@ -1,20 +1,42 @@
 //! Third stage: the one place that sends a `tools/call`. The intent is on disk before the first
-//! byte leaves; the call is sent once, and how it ended is told by what is known.
+//! byte leaves; the call is sent once, and how it ended is told by what is known. Only a call that
+//! local configuration says may be made twice is sent again, a limited number of times, when its
+//! answer does not come.
 
 use std::borrow::Cow;
 use std::sync::Arc;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
-use outrigger_connect::{CallError, CallOptions, Connection};
+use outrigger_connect::{CallError, CallOptions, Connection, OnSent};
 use outrigger_journal::Event;
 use serde_json::value::RawValue;
 use tokio_util::sync::CancellationToken;
 
 use super::authorize::Permit;
 use super::{CallContext, LedgerLine, finish};
+use crate::arguments::Arguments;
 use crate::catalog::CatalogTool;
-use crate::host::Host;
+use crate::discovery::Facility;
+use crate::host::{Host, ServerState};
 use crate::outcome::{CallOutcome, Rejection};
+use crate::toolset::Toolset;
+
+/// The pause before a call is made once more; each further one is twice as long.
+const PAUSE: Duration = Duration::from_millis(500);
+/// How long a server that ended is waited for, to make a call once more.
+const BACK: Duration = Duration::from_secs(30);
+
+/// What came of one attempt.
+type Answer = Result<Box<RawValue>, CallError>;
+
+/// What is sent.
+#[derive(Clone, Copy)]
+struct Sent<'a> {
+    tool: &'a Arc<CatalogTool>,
+    arguments: &'a Arguments,
+    /// The arguments with contents in the places of handles, where there are any.
+    filled: Option<&'a RawValue>,
+}
 
 impl Host {
     /// The connection of a tool that still is what was shown, after what its server has announced.
@@ -23,6 +45,10 @@ impl Host {
         tool: &CatalogTool,
         cancel: &CancellationToken,
     ) -> Result<Connection, CallOutcome> {
+        tokio::select! {
+            () = cancel.cancelled() => return Err(CallOutcome::Rejected(Rejection::Cancelled)),
+            () = self.started(&tool.server) => {}
+        }
         let connection = self.connection_for(tool)?;
         let in_step = tokio::select! {
             () = cancel.cancelled() => return Err(CallOutcome::Rejected(Rejection::Cancelled)),
@@ -36,6 +62,29 @@ impl Host {
         self.connection_for(tool)
     }
 
+    /// Answers a call of one of the host's own tools: what is dispatched to a server otherwise is
+    /// answered here, with nothing sent.
+    pub(super) async fn answer(
+        &self,
+        toolset: &Toolset,
+        facility: Facility,
+        permit: Permit,
+        line: &mut LedgerLine,
+    ) -> CallOutcome {
+        let (tool, arguments) = permit.redeem();
+        line.run.record(Event::CallIntent { call: line.call });
+        line.sent = Some(Instant::now());
+        let result = match facility {
+            Facility::Connect => self.connect(toolset, &arguments.raw).await,
+            _ => self.finder().answer(toolset, facility, &arguments.raw),
+        };
+        let Some(result) = result else {
+            return CallOutcome::NotSent(format!("`{}` could not be answered", tool.name));
+        };
+        line.answered = result.raw.here().map(ToOwned::to_owned);
+        CallOutcome::Completed(Box::new(result))
+    }
+
     pub(super) async fn dispatch(
         &self,
         permit: Permit,
@@ -43,6 +92,11 @@ impl Host {
         line: &mut LedgerLine,
     ) -> CallOutcome {
         let (tool, arguments) = permit.redeem();
+        // Only now: what the rules have not seen does not leave the store.
+        let filled = match self.as_sent(&tool, &arguments).await {
+            Ok(filled) => filled,
+            Err(reason) => return CallOutcome::NotSent(reason),
+        };
         let connection = match self.current(&tool, &context.cancel).await {
             Ok(connection) => connection,
             Err(outcome) => return outcome,
@@ -57,18 +111,20 @@ impl Host {
             });
         }
         line.sent = Some(Instant::now());
-        let (run, call, late) = (line.run.clone(), line.call, Arc::clone(&line.late));
-        let options = CallOptions {
-            cancel: context.cancel,
-            deadline: context.deadline,
-            on_progress: context.on_progress,
-            on_late: Some(Box::new(move |answer| late.came(&run, call, answer))),
+        let _permitted = self.permit_read(&tool, arguments.raw.get());
+        let sent = Sent {
+            tool: &tool,
+            arguments: &arguments,
+            filled: filled.as_deref(),
         };
-        let answer = connection
-            .call_tool(&tool.raw_name, &arguments.raw, options)
+        let answer = self
+            .attempts(connection.clone(), &sent, &context, line)
             .await;
-        if let Err(CallError::NotSent(_)) = answer {
-            line.sent = None;
+        drop(filled);
+        match answer {
+            Err(CallError::NotSent(_)) => line.sent = None,
+            Err(CallError::Closed(_)) => self.ended(&tool.server, &connection).await,
+            _ => {}
         }
         let clean = |raw: Box<RawValue>| match self.redactor().redact_json(&raw) {
             Cow::Owned(clean) => clean,
@@ -77,5 +133,108 @@ impl Host {
         let (outcome, answered) = finish::finish(&tool, answer.map(clean));
         line.answered = answered;
         outcome
+    }
+
+    /// Sends the call, and again where it may be made twice and there was no answer.
+    async fn attempts(
+        &self,
+        connection: Connection,
+        sent: &Sent<'_>,
+        context: &CallContext,
+        line: &LedgerLine,
+    ) -> Answer {
+        let mut answer = self.attempt(&connection, sent, context, line).await;
+        for attempt in 1..=self.retries(sent.tool).unwrap_or(0) {
+            let Some(reason) = lost(&answer) else { break };
+            let pause = PAUSE * 2_u32.pow(attempt - 1);
+            let Some(connection) = self.again(sent.tool, pause, &context.cancel).await else {
+                break;
+            };
+            line.run.record(Event::CallRetried {
+                call: line.call,
+                attempt,
+                wait_ms: u64::try_from(pause.as_millis()).unwrap_or(u64::MAX),
+                reason,
+            });
+            let next = self.attempt(&connection, sent, context, line).await;
+            // What an attempt that was sent may have done stays unknown when the next one is not sent.
+            if !matches!(next, Err(CallError::NotSent(_))) {
+                answer = next;
+            }
+        }
+        answer
+    }
+
+    /// Sends the call once.
+    async fn attempt(
+        &self,
+        connection: &Connection,
+        sent: &Sent<'_>,
+        context: &CallContext,
+        line: &LedgerLine,
+    ) -> Answer {
+        let Sent {
+            tool,
+            arguments,
+            filled,
+        } = *sent;
+        let late = Arc::clone(&line.late);
+        let awaited = self.unknowns().awaiting(self.patience(&tool.server));
+        let (of, recorded) = (Arc::clone(tool), arguments.raw.clone());
+        let (traces, call) = (self.traces().cloned(), line.call);
+        let options = CallOptions {
+            trace: traces.as_ref().and_then(|traces| traces.of_call(call)),
+            on_sent: traces
+                .map(|traces| -> OnSent { Box::new(move |request| traces.sent(call, request)) }),
+            cancel: context.cancel.clone(),
+            deadline: context.deadline,
+            caller: context.caller,
+            on_progress: context.on_progress.clone(),
+            on_late: Some(Box::new(move |answer| {
+                late.came(&of, &recorded, answer);
+                drop(awaited);
+            })),
+        };
+        connection
+            .call_tool(&tool.raw_name, filled.unwrap_or(&arguments.raw), options)
+            .await
+    }
+
+    /// The connection for another attempt, after a pause; `None` when there is to be none.
+    async fn again(
+        &self,
+        tool: &CatalogTool,
+        pause: Duration,
+        cancel: &CancellationToken,
+    ) -> Option<Connection> {
+        let mut state = self.watch(&tool.server)?;
+        let ready = async {
+            tokio::time::sleep(pause).await;
+            let back = state.wait_for(|state| {
+                !state.is_starting() && !matches!(state, ServerState::Backoff(_))
+            });
+            tokio::time::timeout(BACK, back).await.is_ok()
+        };
+        let ready = tokio::select! {
+            () = cancel.cancelled() => return None,
+            ready = ready => ready,
+        };
+        if ready {
+            self.current(tool, cancel).await.ok()
+        } else {
+            None
+        }
+    }
+}
+
+/// Why an attempt that was sent has no answer; `None` when it has one, or nobody wants it any more.
+fn lost(answer: &Answer) -> Option<String> {
+    match answer {
+        Err(
+            error @ (CallError::Deadline { .. }
+            | CallError::Closed(_)
+            | CallError::Http { refused: false, .. }),
+        ) => Some(error.to_string()),
+        _ => None,
     }
 }

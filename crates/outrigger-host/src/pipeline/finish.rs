@@ -2,14 +2,15 @@
 //! is no result; an error of the protocol is one, in the server's words.
 
 use outrigger_connect::CallError;
-use serde_json::json;
 use serde_json::value::RawValue;
+use serde_json::{Value, json};
 
 use crate::catalog::CatalogTool;
 use crate::outcome::{CallOutcome, ContractViolation, UnknownReason};
-use crate::result::{Block, ToolResult};
+use crate::result::ToolResult;
+use crate::schema::Violation;
 
-/// The outcome, and the answer as it came for the journal.
+/// The outcome, and the answer as it came, where it is not in the outcome.
 pub(super) fn finish(
     tool: &CatalogTool,
     answer: Result<Box<RawValue>, CallError>,
@@ -20,12 +21,11 @@ pub(super) fn finish(
     };
     let result = match ToolResult::read(raw) {
         Ok(result) => result,
-        Err((raw, what)) => return (violated(tool, what), Some(raw)),
+        Err((raw, what)) => return (violated(tool, what, None), Some(raw)),
     };
-    let raw = result.raw.clone();
     match broken_contract(tool, &result) {
-        Some(what) => (violated(tool, what), Some(raw)),
-        None => (CallOutcome::Completed(result), Some(raw)),
+        Some((what, pointer)) => (violated(tool, what, pointer), result.raw.into_here()),
+        None => (CallOutcome::Completed(Box::new(result)), None),
     }
 }
 
@@ -36,7 +36,7 @@ fn without_result(tool: &CatalogTool, error: CallError) -> (CallOutcome, Option<
         CallError::Closed(reason) => CallOutcome::Unknown(UnknownReason::ConnectionLost(reason)),
         CallError::Unfinished(reason) => CallOutcome::Unknown(UnknownReason::Unfinished(reason)),
         CallError::Cancelled => CallOutcome::Unknown(UnknownReason::Cancelled),
-        CallError::Malformed(what) => violated(tool, what),
+        CallError::Malformed(what) => violated(tool, what, None),
         CallError::Http {
             refused: false,
             message,
@@ -56,11 +56,12 @@ fn without_result(tool: &CatalogTool, error: CallError) -> (CallOutcome, Option<
     (outcome, None)
 }
 
-fn violated(tool: &CatalogTool, what: String) -> CallOutcome {
+fn violated(tool: &CatalogTool, what: String, pointer: Option<String>) -> CallOutcome {
     CallOutcome::Violated(ContractViolation {
         server: tool.server.clone(),
         tool: tool.raw_name.clone(),
         what,
+        pointer,
     })
 }
 
@@ -73,29 +74,31 @@ fn answered_with_error(
     let raw = json!({"error": {"code": code, "message": message, "data": data}});
     let raw = serde_json::value::to_raw_value(&raw).unwrap_or_else(|_| RawValue::NULL.to_owned());
     let text = format!("error {code}: {message}");
-    let result = ToolResult {
-        raw: raw.clone(),
-        content: vec![Block::Text(text)],
-        structured: None,
-        is_error: true,
-    };
-    (CallOutcome::Completed(result), Some(raw))
+    (
+        CallOutcome::Completed(Box::new(ToolResult::text(raw, text, true))),
+        None,
+    )
 }
 
-/// What the output schema says against the result (MCP, "Output schema"). Errors need not fit it.
-fn broken_contract(tool: &CatalogTool, result: &ToolResult) -> Option<String> {
+/// What the output schema says against the result (MCP, "Output schema"), and where. Errors need not
+/// fit it.
+fn broken_contract(tool: &CatalogTool, result: &ToolResult) -> Option<(String, Option<String>)> {
     let schema = tool.output.as_ref().filter(|_| !result.is_error)?;
-    let Some(structured) = result.structured_value() else {
-        return Some(
-            "the tool has an output schema, and its result has no structured content".to_owned(),
-        );
+    let missing = "the tool has an output schema, and its result has no structured content";
+    let Some(text) = result.structured_text() else {
+        return Some((missing.to_owned(), None));
     };
+    let structured: Value = serde_json::from_str(text).unwrap_or_default();
     let violations = schema.violations(&structured);
-    let told: Vec<_> = violations.iter().map(ToString::to_string).collect();
-    (!told.is_empty()).then(|| {
-        format!(
-            "the structured content breaks the tool's output schema: {}",
-            told.join("; ")
-        )
-    })
+    let first = violations.first()?;
+    if structured.is_null() {
+        // Many libraries write `null` for what is not there.
+        return Some((missing.to_owned(), None));
+    }
+    let told: Vec<_> = violations.iter().map(Violation::to_string).collect();
+    let what = format!(
+        "the structured content breaks the tool's output schema: {}",
+        told.join("; ")
+    );
+    Some((what, Some(first.pointer.clone())))
 }

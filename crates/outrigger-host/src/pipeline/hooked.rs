@@ -3,18 +3,22 @@
 //! What a hook makes of the arguments is checked against the schema again and then decided about like
 //! any other. The journal keeps the answer as it came, whatever hooks make of it for the model.
 
-use outrigger_journal::{DecidedBy, Event, HookSaid, REDACTED};
+use std::sync::Arc;
+
+use outrigger_journal::{DecidedBy, Event, HookSaid, OutcomeKind, REDACTED};
 use serde::Serialize;
 use serde_json::value::RawValue;
 use tokio_util::sync::CancellationToken;
 
-use super::prepare::{Prepared, prepare};
+use super::prepare::Prepared;
 use super::{LedgerLine, ProposedCall};
+use crate::catalog::CatalogTool;
 use crate::config::{Decision, HookEvent};
 use crate::hidden;
 use crate::hooks::{AfterAnswer, Answered, BeforeAnswer, Note, Word, no_reason};
 use crate::host::Host;
 use crate::outcome::{CallOutcome, Rejection};
+use crate::policy::Principal;
 use crate::toolset::Toolset;
 use crate::words::{self, Words};
 
@@ -22,7 +26,19 @@ use crate::words::{self, Words};
 pub(super) struct Asked<'a> {
     pub(super) toolset: &'a Toolset,
     pub(super) proposed: &'a ProposedCall,
+    pub(super) principal: Principal,
     pub(super) cancel: &'a CancellationToken,
+}
+
+/// A call that was sent, and how it ended.
+pub(super) struct About<'a> {
+    /// Its number; `None` for a call of another run.
+    pub(super) call: Option<u32>,
+    pub(super) turn: Option<u32>,
+    pub(super) tool: &'a Arc<CatalogTool>,
+    pub(super) arguments: &'a RawValue,
+    pub(super) outcome: OutcomeKind,
+    pub(super) is_error: bool,
 }
 
 /// What the model is about to read: remarks of ours, the frame of a result, what its server returned.
@@ -32,6 +48,8 @@ pub(super) struct Shown<'a> {
     pub(super) remarks: usize,
     /// Whether a frame follows.
     pub(super) framed: bool,
+    /// Whether a hook has changed it, or kept it back.
+    pub(super) changed: bool,
 }
 
 /// What a hook is told about a call.
@@ -39,7 +57,8 @@ pub(super) struct Shown<'a> {
 struct Input<'a> {
     event: &'static str,
     run: &'a str,
-    call: u32,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    call: Option<u32>,
     #[serde(skip_serializing_if = "Option::is_none")]
     turn: Option<u32>,
     tool: &'a str,
@@ -68,7 +87,7 @@ impl Host {
             let input = Input {
                 event: HookEvent::BeforeCall.as_str(),
                 run: line.run.id().as_str(),
-                call: line.call,
+                call: Some(line.call),
                 turn: asked.proposed.turn,
                 tool: tool.name.as_str(),
                 server: tool.server.as_str(),
@@ -83,37 +102,31 @@ impl Host {
                 () = asked.cancel.cancelled() => return Err(Rejection::Cancelled),
                 answered = self.hooks().ask(hook, &input) => answered,
             };
-            prepared = take(asked, prepared, &answered, line)?;
+            prepared = self.take(asked, prepared, &answered, line).await?;
         }
         Ok(prepared)
     }
 
     /// Runs the `after_call` hooks of a call that was sent. They change what the model reads, and
     /// nothing else.
-    pub(super) async fn after_call(
-        &self,
-        proposed: &ProposedCall,
-        outcome: &CallOutcome,
-        line: &LedgerLine,
-        mut shown: Shown<'_>,
-    ) {
-        let sent = !matches!(outcome, CallOutcome::Rejected(_) | CallOutcome::NotSent(_));
-        let (Some(tool), true) = (&line.tool, sent && self.hooks().has(HookEvent::AfterCall))
-        else {
+    pub(super) async fn after_call(&self, about: &About<'_>, shown: &mut Shown<'_>) {
+        let sent = !matches!(about.outcome, OutcomeKind::Rejected | OutcomeKind::NotSent);
+        if !sent || !self.hooks().has(HookEvent::AfterCall) {
             return;
-        };
+        }
+        let tool = about.tool;
         for hook in self.hooks().about(HookEvent::AfterCall, tool) {
             let input = Input {
                 event: HookEvent::AfterCall.as_str(),
-                run: line.run.id().as_str(),
-                call: line.call,
-                turn: proposed.turn,
+                run: self.run().id().as_str(),
+                call: about.call,
+                turn: about.turn,
                 tool: tool.name.as_str(),
                 server: tool.server.as_str(),
                 raw_tool: &tool.raw_name,
-                arguments: line.arguments.as_deref().unwrap_or(RawValue::NULL),
-                outcome: Some(outcome.kind().as_str()),
-                is_error: Some(outcome.is_error()),
+                arguments: about.arguments,
+                outcome: Some(about.outcome.as_str()),
+                is_error: Some(about.is_error),
                 text: Some(&shown.text()),
             };
             let input = serde_json::to_string(&input).unwrap_or_default();
@@ -135,9 +148,71 @@ impl Host {
                     said
                 }
             };
-            answered.record(&line.run, Some(line.call), said, note);
+            shown.changed |= note.changed;
+            answered.record(self.run(), about.call, said, note);
         }
         self.clean(shown.words);
+    }
+
+    /// What one answer makes of the call.
+    async fn take(
+        &self,
+        asked: &Asked<'_>,
+        mut prepared: Prepared,
+        answered: &Answered<BeforeAnswer>,
+        line: &mut LedgerLine,
+    ) -> Result<Prepared, Rejection> {
+        let hook = answered.hook.clone();
+        let (answer, said, reason) = match &answered.answer {
+            Ok(None) => (None, HookSaid::Nothing, None),
+            Ok(Some(answer)) => {
+                let said = match answer.decision {
+                    None => HookSaid::Nothing,
+                    Some(Word::Allow) => HookSaid::Allow,
+                    Some(Word::Ask) => HookSaid::Ask,
+                    Some(Word::Deny) => HookSaid::Deny,
+                };
+                (Some(answer), said, answer.reason.clone())
+            }
+            Err(fault) => {
+                let (said, reason) = fault.told();
+                (None, said, Some(reason))
+            }
+        };
+        let arguments = answer.and_then(|answer| answer.arguments.as_deref());
+        let note = Note {
+            changed: arguments.is_some(),
+            reason: reason.clone(),
+        };
+        answered.record(&line.run, Some(line.call), said, note);
+        match said {
+            HookSaid::Deny | HookSaid::Failed => {
+                return Err(denied(line, hook, reason.unwrap_or_else(no_reason)));
+            }
+            HookSaid::Allow => prepared.say.add(Decision::Allow, &hook, reason),
+            HookSaid::Ask => prepared.say.add(Decision::Ask, &hook, reason),
+            HookSaid::Nothing => {}
+        }
+        let Some(arguments) = arguments else {
+            return Ok(prepared);
+        };
+        let changed = ProposedCall {
+            tool: asked.proposed.tool.clone(),
+            arguments: arguments.get().to_owned(),
+            turn: asked.proposed.turn,
+        };
+        let again = self.prepare(asked.toolset, &changed, asked.principal).await;
+        let mut again = again.map_err(|rejection| {
+            let unfit = words::for_person(&CallOutcome::Rejected(rejection));
+            denied(
+                line,
+                hook,
+                format!("it changed the arguments to what the tool does not take: {unfit}"),
+            )
+        })?;
+        again.say = prepared.say;
+        line.prepared(&again);
+        Ok(again)
     }
 }
 
@@ -186,7 +261,7 @@ impl Shown<'_> {
     }
 
     /// Keeps everything back.
-    fn withhold(&mut self, reason: &str) {
+    pub(super) fn withhold(&mut self, reason: &str) {
         self.words.truncate(self.remarks);
         self.words.push(words::withheld(reason));
         self.framed = false;
@@ -195,65 +270,6 @@ impl Shown<'_> {
 
 fn plain(text: &str) -> Words {
     Words::Text(hidden::escape(text).into_owned())
-}
-
-/// What one answer makes of the call.
-fn take(
-    asked: &Asked<'_>,
-    mut prepared: Prepared,
-    answered: &Answered<BeforeAnswer>,
-    line: &mut LedgerLine,
-) -> Result<Prepared, Rejection> {
-    let hook = answered.hook.clone();
-    let (answer, said, reason) = match &answered.answer {
-        Ok(None) => (None, HookSaid::Nothing, None),
-        Ok(Some(answer)) => {
-            let said = match answer.decision {
-                None => HookSaid::Nothing,
-                Some(Word::Allow) => HookSaid::Allow,
-                Some(Word::Ask) => HookSaid::Ask,
-                Some(Word::Deny) => HookSaid::Deny,
-            };
-            (Some(answer), said, answer.reason.clone())
-        }
-        Err(fault) => {
-            let (said, reason) = fault.told();
-            (None, said, Some(reason))
-        }
-    };
-    let arguments = answer.and_then(|answer| answer.arguments.as_deref());
-    let note = Note {
-        changed: arguments.is_some(),
-        reason: reason.clone(),
-    };
-    answered.record(&line.run, Some(line.call), said, note);
-    match said {
-        HookSaid::Deny | HookSaid::Failed => {
-            return Err(denied(line, hook, reason.unwrap_or_else(no_reason)));
-        }
-        HookSaid::Allow => prepared.say.add(Decision::Allow, &hook, reason),
-        HookSaid::Ask => prepared.say.add(Decision::Ask, &hook, reason),
-        HookSaid::Nothing => {}
-    }
-    let Some(arguments) = arguments else {
-        return Ok(prepared);
-    };
-    let changed = ProposedCall {
-        tool: asked.proposed.tool.clone(),
-        arguments: arguments.get().to_owned(),
-        turn: asked.proposed.turn,
-    };
-    let mut again = prepare(asked.toolset, &changed).map_err(|rejection| {
-        let unfit = words::for_person(&CallOutcome::Rejected(rejection));
-        denied(
-            line,
-            hook,
-            format!("it changed the arguments to what the tool does not take: {unfit}"),
-        )
-    })?;
-    again.say = prepared.say;
-    line.prepared(&again);
-    Ok(again)
 }
 
 fn denied(line: &LedgerLine, hook: String, reason: String) -> Rejection {

@@ -53,6 +53,17 @@ pub struct Considered {
     pub won: bool,
 }
 
+impl Verdict {
+    /// The host's own tools tell of what may be used anyway, and do nothing: no rule is about them.
+    pub(crate) fn of_the_host() -> Self {
+        Self {
+            decision: Decision::Allow,
+            rule: "the host's own tool".to_owned(),
+            reason: None,
+        }
+    }
+}
+
 impl Outlook {
     /// Whether the same tool can be treated differently from call to call.
     pub fn depends(&self) -> bool {

@@ -23,8 +23,9 @@ use crate::text::shorten;
 use check::Shape;
 
 /// What conditions can name.
-pub(crate) const VARIABLES: [&str; 7] = [
+pub(crate) const VARIABLES: [&str; 8] = [
     "args",
+    "args_from",
     "tool",
     "server",
     "mode",
@@ -226,7 +227,10 @@ impl Facts {
     pub(crate) fn new(subject: &Subject<'_>, mode: Mode, call: Option<&Call<'_>>) -> Self {
         let mut context = Context::with_env(Arc::clone(&ENV));
         context.add_variable_from_value("tool", subject.name);
-        context.add_variable_from_value("server", subject.server);
+        let server = subject
+            .offered
+            .map_or(subject.server, |offered| offered.server);
+        context.add_variable_from_value("server", server);
         context.add_variable_from_value("mode", mode.as_str());
         context.add_variable_from_value("annotations", convert::annotations(subject.annotations));
         let mut facts = Self {
@@ -252,11 +256,13 @@ impl Facts {
         }
         let arguments: serde_json::Value = serde_json::from_str(call.arguments)
             .map_err(|error| format!("the arguments are not JSON: {error}"))?;
-        let mut values = call.origins.len() as u64;
+        let mut values = (call.origins.len() + call.args_from.len()) as u64;
         let arguments = convert::json(&arguments, &mut values);
         let origins: Vec<&str> = call.origins.servers().collect();
+        let args_from: Vec<&str> = call.args_from.servers().collect();
         self.context.add_variable_from_value("args", arguments);
         self.context.add_variable_from_value("origins", origins);
+        self.context.add_variable_from_value("args_from", args_from);
         self.context
             .add_variable_from_value("principal", call.principal.as_str());
         Ok(Weight {

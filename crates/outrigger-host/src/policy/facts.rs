@@ -2,8 +2,11 @@
 
 use std::collections::BTreeSet;
 
+use serde::Deserialize;
+
 use crate::catalog::{Annotations, CatalogTool, Standing};
 use crate::config::{Config, EntryState};
+use crate::offers::{RESOURCE_SERVER, read_tool};
 
 /// A tool, as far as policy looks at it.
 #[derive(Debug, Clone, Copy)]
@@ -18,6 +21,58 @@ pub struct Subject<'a> {
     pub annotations: Annotations,
     /// What local configuration says about the server.
     pub standing: Standing,
+    /// The prompt or resource that is wanted. A model reads resources by a tool, whose names stand
+    /// above then; what a person asks for by hand goes through no tool, and they are empty.
+    pub offered: Option<Offered<'a>>,
+}
+
+/// A prompt or a resource of a server.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Offered<'a> {
+    /// Which.
+    pub kind: OfferKind,
+    /// The configured name of its server.
+    pub server: &'a str,
+    /// The name of the prompt, or the address of the resource.
+    pub name: &'a str,
+    /// Who wants it.
+    pub principal: Principal,
+}
+
+/// What servers have besides tools.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum OfferKind {
+    /// Words for a person to begin with.
+    Prompt,
+    /// Something to read.
+    Resource,
+}
+
+impl<'a> Subject<'a> {
+    /// A prompt or resource that is not reached through a tool.
+    pub fn of_offer(offered: Offered<'a>, standing: Standing) -> Self {
+        Self {
+            name: "",
+            server: offered.server,
+            raw: "",
+            annotations: Annotations::default(),
+            standing,
+            offered: Some(offered),
+        }
+    }
+
+    /// Whether there is a tool in it.
+    pub(crate) fn is_tool(&self) -> bool {
+        !self.name.is_empty()
+    }
+
+    /// Whether a person wants it by hand, and no rule need be asked for that alone.
+    pub(crate) fn is_by_hand(&self) -> bool {
+        !self.is_tool()
+            && self
+                .offered
+                .is_some_and(|offered| offered.principal == Principal::Person)
+    }
 }
 
 impl<'a> From<&'a CatalogTool> for Subject<'a> {
@@ -28,6 +83,7 @@ impl<'a> From<&'a CatalogTool> for Subject<'a> {
             raw: &tool.raw_name,
             annotations: tool.annotations,
             standing: tool.standing,
+            offered: None,
         }
     }
 }
@@ -43,6 +99,8 @@ pub struct Call<'a> {
     pub principal: Principal,
     /// Where what is known in this conversation came from.
     pub origins: &'a Origins,
+    /// Where the artifacts came from whose handles are in the arguments.
+    pub args_from: &'a Origins,
 }
 
 /// Who wants a call.
@@ -53,12 +111,14 @@ pub enum Principal {
     Model,
     /// A person, who wrote tool and arguments.
     Person,
+    /// Another program, connected to the gateway; a model of its own, as a rule.
+    Client,
 }
 
 impl Principal {
     /// Reads a word.
     pub fn from_word(word: &str) -> Option<Self> {
-        [Self::Model, Self::Person]
+        [Self::Model, Self::Person, Self::Client]
             .into_iter()
             .find(|principal| principal.as_str() == word)
     }
@@ -68,6 +128,7 @@ impl Principal {
         match self {
             Self::Model => "model",
             Self::Person => "person",
+            Self::Client => "client",
         }
     }
 }
@@ -169,6 +230,57 @@ impl NamedTool {
             raw: &self.raw,
             annotations: self.annotations,
             standing: self.standing,
+            offered: None,
+        }
+    }
+}
+
+/// The resource that a call by name of the reading tool is about, where nothing is connected.
+#[derive(Debug, Clone)]
+pub struct Reach {
+    server: String,
+    uri: String,
+    standing: Standing,
+}
+
+impl Reach {
+    /// `None` for every other tool, and for a server that is not there.
+    pub fn of(tool: &str, arguments: &str, config: &Config) -> Option<Self> {
+        #[derive(Deserialize)]
+        struct Arguments {
+            server: String,
+            uri: String,
+        }
+        let reads = tool == read_tool() && config.builtin_servers().contains(&RESOURCE_SERVER);
+        let Arguments { server, uri } = serde_json::from_str(arguments).ok().filter(|_| reads)?;
+        let known = config
+            .servers
+            .values()
+            .any(|entry| entry.name.as_str() == server)
+            || config.builtin_servers().contains(&server.as_str());
+        known.then(|| Self {
+            standing: standing(&server, config),
+            server,
+            uri,
+        })
+    }
+
+    /// Whose it is.
+    pub fn server(&self) -> &str {
+        &self.server
+    }
+
+    /// What policy is asked about when that tool is called.
+    pub fn within<'a>(&'a self, subject: Subject<'a>) -> Subject<'a> {
+        Subject {
+            standing: self.standing,
+            offered: Some(Offered {
+                kind: OfferKind::Resource,
+                server: &self.server,
+                name: &self.uri,
+                principal: Principal::Model,
+            }),
+            ..subject
         }
     }
 }

@@ -8,7 +8,7 @@ use std::sync::Arc;
 
 use outrigger_journal::{DecidedBy, Event, OutcomeKind, Recorded};
 
-use super::{Call, NamedTool, Origins, Policy, Principal, Verdict};
+use super::{Call, NamedTool, Origins, Policy, Principal, Reach, Verdict};
 use crate::catalog::CatalogTool;
 use crate::config::{Config, Decision};
 
@@ -49,12 +49,15 @@ struct Prepared {
     server: String,
     raw: String,
     arguments: String,
+    args_from: Origins,
 }
 
 /// A reading of the record, so far.
 struct Reading<'a> {
     policy: &'a Policy,
     config: &'a Config,
+    /// Calls came from clients of the gateway.
+    served: bool,
     calls: BTreeMap<u32, Known>,
     origins: Origins,
     replayed: Vec<Replayed>,
@@ -71,6 +74,7 @@ pub fn replay(
     let mut reading = Reading {
         policy,
         config,
+        served: false,
         calls: BTreeMap::new(),
         origins: Origins::default(),
         replayed: Vec::new(),
@@ -97,11 +101,13 @@ pub fn replay(
 impl Reading<'_> {
     fn learn(&mut self, event: &Event) {
         match event {
+            Event::RunStarted { command, .. } => self.served = command == "serve",
             Event::CallProposed {
                 call, turn, tool, ..
             } => {
                 let principal = match turn {
                     Some(_) => Principal::Model,
+                    None if self.served => Principal::Client,
                     None => Principal::Person,
                 };
                 let known = Known {
@@ -116,6 +122,7 @@ impl Reading<'_> {
                 server,
                 raw_tool,
                 arguments,
+                artifacts,
                 ..
             } => {
                 if let Some(known) = self.calls.get_mut(call) {
@@ -123,17 +130,55 @@ impl Reading<'_> {
                         server: server.clone(),
                         raw: raw_tool.clone(),
                         arguments: arguments.get().to_owned(),
+                        args_from: artifacts
+                            .iter()
+                            .flat_map(|handed| &handed.origins)
+                            .collect(),
                     });
                 }
             }
             Event::CallEnded { call, outcome, .. } if *outcome != OutcomeKind::Rejected => {
-                let known = self.calls.get(call);
-                if let Some(prepared) = known.and_then(|known| known.prepared.as_ref()) {
-                    self.origins.add_server(&prepared.server);
-                }
+                self.answered(*call);
+            }
+            // Of the runs that this one goes on with.
+            Event::MessageAdded { origins, .. } => self.add(origins),
+            Event::ResourceRead {
+                server,
+                outcome: OutcomeKind::Completed,
+                error: None,
+                ..
+            }
+            | Event::PromptFetched {
+                server,
+                outcome: OutcomeKind::Completed,
+                error: None,
+                ..
+            } => {
+                self.origins.add_server(server);
             }
             _ => {}
         }
+    }
+
+    fn add(&mut self, servers: &[String]) {
+        for server in servers {
+            self.origins.add_server(server);
+        }
+    }
+
+    /// The data of a call is in the run from here on.
+    fn answered(&mut self, call: u32) {
+        let known = self.calls.get(&call);
+        let Some((known, prepared)) =
+            known.and_then(|known| Some((known, known.prepared.as_ref()?)))
+        else {
+            return;
+        };
+        let reach = Reach::of(&known.tool, &prepared.arguments, self.config);
+        let server = reach
+            .as_ref()
+            .map_or(prepared.server.as_str(), Reach::server);
+        self.origins.add_server(server);
     }
 
     fn decide(
@@ -151,11 +196,16 @@ impl Reading<'_> {
         let (server, raw) = (prepared.server.as_str(), prepared.raw.as_str());
         let named = NamedTool::new(&known.tool, Some(server), Some(raw), self.config);
         let found = find(&known.tool);
+        let reach = Reach::of(&known.tool, &prepared.arguments, self.config);
+        let subject = found.as_deref().map_or(named.subject(), Into::into);
         let now = self.policy.decide(&Call {
-            subject: found.as_deref().map_or(named.subject(), Into::into),
+            subject: reach
+                .as_ref()
+                .map_or(subject, |reach| reach.within(subject)),
             arguments: &prepared.arguments,
             principal: known.principal,
             origins: &self.origins,
+            args_from: &prepared.args_from,
         });
         self.replayed.push(Replayed {
             call,

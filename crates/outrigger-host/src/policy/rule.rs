@@ -3,9 +3,9 @@
 use globset::GlobMatcher;
 
 use super::expression::{Condition, Facts};
-use super::facts::Subject;
+use super::facts::{OfferKind, Subject};
 use super::{BadGlob, glob};
-use crate::config::{Decision, Origin, PolicyRule};
+use crate::config::{Decision, Origin, PolicyRule, ToolMatch};
 
 /// A rule, ready to be asked.
 #[derive(Debug)]
@@ -13,6 +13,10 @@ pub(super) struct Rule {
     tool: Option<GlobMatcher>,
     server: Option<GlobMatcher>,
     raw: Option<GlobMatcher>,
+    prompt: Option<GlobMatcher>,
+    resource: Option<GlobMatcher>,
+    /// It could not be read far enough to tell what it is about.
+    everything: bool,
     pub(super) when: Option<Condition>,
     pub(super) decision: Decision,
     pub(super) read_only: Option<bool>,
@@ -46,6 +50,9 @@ impl Rule {
             tool: compile(&rule.tools.tool)?,
             server: compile(&rule.tools.server)?,
             raw: compile(&rule.tools.raw)?,
+            prompt: compile(&rule.tools.prompt)?,
+            resource: compile(&rule.tools.resource)?,
+            everything: rule.broken && rule.tools == ToolMatch::tool("*"),
             when: rule.when.clone(),
             decision: if rule.broken {
                 Decision::Deny
@@ -60,14 +67,39 @@ impl Rule {
         })
     }
 
-    /// Whether it is about this tool.
+    /// Whether it is about this tool, prompt or resource. One that names only a server is about all
+    /// that the server has.
     pub(super) fn is_about(&self, subject: &Subject<'_>) -> bool {
         let matches = |glob: &Option<GlobMatcher>, text: &str| {
             glob.as_ref().is_none_or(|glob| glob.is_match(text))
         };
-        matches(&self.tool, subject.name)
-            && matches(&self.server, subject.server)
-            && matches(&self.raw, subject.raw)
+        if self.everything {
+            return true;
+        }
+        if self.prompt.is_some() || self.resource.is_some() {
+            let Some(offered) = &subject.offered else {
+                return false;
+            };
+            let glob = match offered.kind {
+                OfferKind::Prompt => &self.prompt,
+                OfferKind::Resource => &self.resource,
+            };
+            let place = format!("{}/{}", offered.server, offered.name);
+            return glob.as_ref().is_some_and(|glob| glob.is_match(&place))
+                && matches(&self.server, offered.server);
+        }
+        if self.tool.is_some() || self.raw.is_some() {
+            return subject.is_tool()
+                && matches(&self.tool, subject.name)
+                && matches(&self.server, subject.server)
+                && matches(&self.raw, subject.raw);
+        }
+        let servers = [
+            Some(subject.server),
+            subject.offered.map(|offered| offered.server),
+        ];
+        let mut servers = servers.into_iter().flatten();
+        servers.any(|server| matches(&self.server, server))
     }
 
     /// What it says; `facts` are made where they are needed. Without a call, conditions that read

@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
+use std::time::Instant;
 
 use futures::future::BoxFuture;
 use outrigger_connect::{
@@ -9,10 +10,11 @@ use outrigger_connect::{
     RootsHandler, SamplingHandler,
 };
 use outrigger_journal::{DecidedBy, Event, QuestionAnswer, Run};
+use serde::Deserialize;
 use serde_json::value::RawValue;
 
 use super::sampling::MAX_REQUESTS;
-use super::{Answers, Questions, Respondent, Response, Sampler, SamplingRequest};
+use super::{Answers, Passing, Questions, Respondent, Response, Sampler, SamplingRequest};
 use crate::host::person::Person;
 
 /// Bytes of a question that are recorded.
@@ -58,6 +60,19 @@ impl Clerk {
             });
         let roots = (answers.roots && !self.questions.roots.is_empty())
             .then(|| Arc::new(Names(self.clone())) as Arc<dyn RootsHandler>);
+        let (sampling, roots) = match &self.questions.passing {
+            None => (sampling, roots),
+            Some(to) => {
+                let (clerk, to) = (self.clone(), to.clone());
+                let passes = Arc::new(Passes { clerk, to });
+                (
+                    answers
+                        .sampling
+                        .then(|| passes.clone() as Arc<dyn SamplingHandler>),
+                    answers.roots.then_some(passes as Arc<dyn RootsHandler>),
+                )
+            }
+        };
         let (clerk, attended) = (self.clone(), respondent.is_some());
         Handlers {
             elicitation,
@@ -66,6 +81,7 @@ impl Clerk {
             refused: Some(Arc::new(move |asker, method, why| {
                 clerk.refused(asker, method, why, attended);
             })),
+            logged: self.questions.logged.clone(),
         }
     }
 
@@ -88,6 +104,8 @@ impl Clerk {
             tool: asker.tool.clone(),
             method: method.to_owned(),
             question: crate::text::shorten(question, RECORDED),
+            traceparent: asker.trace.as_ref().map(ToString::to_string),
+            began: Instant::now(),
             ended: false,
         }
     }
@@ -100,6 +118,8 @@ struct Opened {
     tool: Option<String>,
     method: String,
     question: String,
+    traceparent: Option<String>,
+    began: Instant,
     ended: bool,
 }
 
@@ -137,6 +157,8 @@ impl Opened {
             answer,
             by,
             reason,
+            traceparent: self.traceparent.take(),
+            took_ms: u64::try_from(self.began.elapsed().as_millis()).ok(),
         });
     }
 }
@@ -175,7 +197,11 @@ impl ElicitationHandler for Elicits {
         let opened = self.clerk.open(&asker, "elicitation/create", &words);
         let (desk, person) = (self.clerk.person.clone(), self.person.clone());
         Box::pin(async move {
-            let asking = desk.turn().await;
+            let asking = if person.is_one_person() {
+                Some(desk.turn().await)
+            } else {
+                None
+            };
             let response = person.elicit(&asker, &question).await;
             drop(asking);
             match response {
@@ -255,6 +281,69 @@ impl SamplingHandler for Samples {
             let cost = format!("{read} tokens in, {written} out");
             opened.end(QuestionAnswer::Given, DecidedBy::Person, Some(cost));
             completion.result()
+        })
+    }
+}
+
+/// Passes questions on to somebody who is connected, as they came.
+struct Passes {
+    clerk: Clerk,
+    to: Arc<dyn Passing>,
+}
+
+impl Passes {
+    fn pass(
+        &self,
+        asker: Asker,
+        method: &'static str,
+        params: Option<Box<RawValue>>,
+    ) -> BoxFuture<'static, Result<Box<RawValue>, Refusal>> {
+        let opened = self
+            .clerk
+            .open(&asker, method, "it was passed on as it came");
+        let to = self.to.clone();
+        Box::pin(async move {
+            let answer = to.pass(&asker, method, params.as_deref()).await;
+            match &answer {
+                Ok(_) => opened.end(QuestionAnswer::Given, DecidedBy::Person, None),
+                Err(why) => {
+                    let reason = Some(why.0.clone());
+                    opened.end(QuestionAnswer::Refused, DecidedBy::Nobody, reason);
+                }
+            }
+            answer
+        })
+    }
+}
+
+impl SamplingHandler for Passes {
+    fn sample(
+        &self,
+        asker: Asker,
+        params: Box<RawValue>,
+    ) -> BoxFuture<'static, Result<Box<RawValue>, Refusal>> {
+        self.pass(asker, "sampling/createMessage", Some(params))
+    }
+}
+
+impl RootsHandler for Passes {
+    fn roots(&self, asker: Asker) -> BoxFuture<'static, Result<Vec<Root>, Refusal>> {
+        #[derive(Deserialize)]
+        struct Answer {
+            roots: Vec<Named>,
+        }
+        #[derive(Deserialize)]
+        struct Named {
+            uri: String,
+            #[serde(default)]
+            name: Option<String>,
+        }
+        let passed = self.pass(asker, "roots/list", None);
+        Box::pin(async move {
+            let answer: Answer = serde_json::from_str(passed.await?.get())
+                .map_err(|error| Refusal(format!("the client's roots cannot be read: {error}")))?;
+            let root = |Named { uri, name }| Root { uri, name };
+            Ok(answer.roots.into_iter().map(root).collect())
         })
     }
 }

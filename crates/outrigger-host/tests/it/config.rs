@@ -48,6 +48,7 @@ impl Place {
             ]),
             explicit: Vec::new(),
             trust: Trust::Unsaid,
+            files: None,
         };
         Self { root, around }
     }

@@ -10,12 +10,15 @@ use std::path::{Path, PathBuf};
 use crate::config::Place;
 
 /// Pages that show configuration.
-const PAGES: [&str; 9] = [
+const PAGES: [&str; 12] = [
+    "chat.md",
     "configuration.md",
     "hooks.md",
     "hygiene.md",
+    "journal.md",
     "models.md",
     "policy.md",
+    "prompts-and-resources.md",
     "questions.md",
     "secrets.md",
     "servers.md",
@@ -117,6 +120,8 @@ fn every_key_is_documented() {
         "[tls]\n",
         "[builtin]\n",
         "[secrets]\n",
+        "[artifacts]\n",
+        "[results]\n",
         "[hooks]\n",
         "[[hooks.before_call]]\ncommand = ['x']\n",
     ] {

@@ -9,7 +9,7 @@ use std::time::Duration;
 use async_trait::async_trait;
 use futures::future::BoxFuture;
 use outrigger_connect::{Connector, InProcessSpec, ServePipe, ServerName, TransportSpec};
-use outrigger_host::approve::{Answer, Approver, Question};
+use outrigger_host::approve::{Answer, Approver, Question, Repeat};
 use outrigger_host::config::EntryState;
 use outrigger_host::hooks::{HookRunner, Hooks};
 use outrigger_host::pins::Pins;
@@ -17,7 +17,7 @@ use outrigger_host::policy::Policy;
 use outrigger_host::toolset::Toolset;
 use outrigger_host::words::Words;
 use outrigger_host::{CallContext, CallReport, Host, Parts, ProposedCall};
-use outrigger_journal::{Event, Journal, OutcomeKind, Recorded, Run, RunOptions};
+use outrigger_journal::{Artifacts, Event, Journal, OutcomeKind, Recorded, Run, RunOptions};
 use serde_json::{Value, json};
 use tokio::io::{AsyncBufReadExt, AsyncWriteExt, BufReader, DuplexStream};
 use tokio::sync::{Semaphore, mpsc};
@@ -38,6 +38,10 @@ pub(crate) struct Person {
     answers: Mutex<VecDeque<Answer>>,
     /// The questions, as `tool arguments`.
     pub(crate) asked: Mutex<Vec<String>>,
+    /// What each question said about an earlier call.
+    pub(crate) repeats: Mutex<Vec<Option<Repeat>>>,
+    /// What a grant would be bound to.
+    pub(crate) exact: Mutex<Vec<String>>,
     /// One permit for each question that may be answered.
     pub(crate) gate: Semaphore,
     open: AtomicUsize,
@@ -64,7 +68,15 @@ impl Server {
     fn new() -> Self {
         let names = ["keep", "wait", "leave", "garble", "fail", "refuse", "tell"];
         let mut tools: Vec<_> = names.into_iter().map(tool).collect();
+        tools.push(json!({ "name": "give", "inputSchema": { "type": "object" } }));
+        let taken = json!({ "text": { "type": "string", "maxLength": 1_000_000 }, "rows": { "type": "array" } });
+        tools.push(
+            json!({ "name": "take", "inputSchema": { "type": "object", "properties": taken } }),
+        );
         let output = json!({ "type": "object", "required": ["n"], "properties": { "n": { "type": "integer" } } });
+        tools.push(
+            json!({ "name": "shape", "inputSchema": { "type": "object" }, "outputSchema": output }),
+        );
         tools.push(
             json!({ "name": "break", "inputSchema": { "type": "object" }, "outputSchema": output }),
         );
@@ -127,6 +139,8 @@ impl Server {
                 "break" => {
                     json!({ "content": [{ "type": "text", "text": "beside it" }], "structuredContent": { "n": "seven" } })
                 }
+                // Its own argument, as the result.
+                "give" | "shape" => message["params"]["arguments"]["result"].clone(),
                 "refuse" => return Some(error(message, -32000, "not today")),
                 _ => json!({ "content": [{ "type": "text", "text": "kept" }] }),
             },
@@ -181,6 +195,8 @@ impl Person {
         Self {
             answers: Mutex::new(answers.into_iter().collect()),
             asked: Mutex::default(),
+            repeats: Mutex::default(),
+            exact: Mutex::default(),
             gate: Semaphore::new(gate),
             open: AtomicUsize::new(0),
             most_open: AtomicUsize::new(0),
@@ -191,10 +207,13 @@ impl Person {
 #[async_trait]
 impl Approver for Person {
     async fn ask(&self, question: Question<'_>) -> Answer {
-        self.asked
-            .lock()
-            .unwrap()
-            .push(format!("{} {}", question.tool.raw_name, question.arguments));
+        let mut asked = format!("{} {}", question.tool.raw_name, question.arguments);
+        for given in question.artifacts {
+            asked = format!("{asked} ({})", given.described());
+        }
+        self.asked.lock().unwrap().push(asked);
+        self.repeats.lock().unwrap().push(question.repeats.cloned());
+        self.exact.lock().unwrap().push(question.exact.to_owned());
         self.most_open.fetch_max(
             self.open.fetch_add(1, Ordering::SeqCst) + 1,
             Ordering::SeqCst,
@@ -221,6 +240,10 @@ pub(crate) struct Plan {
     /// Questions that are answered at once.
     pub(crate) gate: usize,
     pub(crate) recorded: bool,
+    /// Whether there is a store of artifacts.
+    pub(crate) keeps: bool,
+    /// The store of another host, to be used in its place.
+    pub(crate) store: Option<Artifacts>,
     /// Runs the hooks of the configuration.
     pub(crate) runner: Option<Arc<dyn HookRunner>>,
 }
@@ -234,6 +257,8 @@ impl Default for Plan {
             answers: Vec::new(),
             gate: 100,
             recorded: true,
+            keeps: true,
+            store: None,
             runner: None,
         }
     }
@@ -280,6 +305,11 @@ impl Lab {
                 None => Hooks::none(),
             }),
             pins: Pins::none(),
+            artifacts: plan.store.or_else(|| {
+                plan.keeps
+                    .then(|| Artifacts::open(&place.path("state/artifacts"), &journal))
+            }),
+            traces: None,
         };
         let host = Host::start(&config, parts);
         assert_eq!(
@@ -393,7 +423,7 @@ pub(crate) async fn until(mut done: impl FnMut() -> bool) {
         .expect("it never happened");
 }
 
-fn started() -> Event {
+pub(crate) fn started() -> Event {
     Event::RunStarted {
         command: "call".to_owned(),
         question: None,

@@ -9,8 +9,11 @@
 )]
 
 mod config;
+mod discovery;
 mod docs;
 mod hooks;
 mod lab;
 mod pipeline;
 mod policy;
+mod results;
+mod unknown;

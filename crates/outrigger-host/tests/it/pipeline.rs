@@ -63,8 +63,8 @@ async fn each_outcome_is_told_and_written_once() {
     - `/n`: "x" is not of type "integer"
     keep [1]: rejected: Not called: the arguments must be one JSON object; they are `[1]`.
     keep {"n":1,"n":2}: rejected: Not called: the arguments must be one JSON object; they are not JSON: the key `n` is there twice at line 1 column 13.
-    break {}: violated: The server `lab` answered, but against its own contract: the structured content breaks the tool's output schema: `/n`: "seven" is not of type "integer". The answer is not shown. The call may have taken effect.
-    garble {}: violated: The server `lab` answered, but against its own contract: the answer is not a tool result: invalid type: integer `1`, expected a sequence at line 1 column 2. The answer is not shown. The call may have taken effect.
+    break {}: violated: The server `lab` answered the call of `break`, but against its own contract: the structured content breaks the tool's output schema: `/n`: "seven" is not of type "integer". The answer is not shown. The call may have taken effect.
+    garble {}: violated: The server `lab` answered the call of `garble`, but against its own contract: the answer is not a tool result: invalid type: integer `1`, expected a sequence at line 1 column 2. The answer is not shown. The call may have taken effect.
     wait: unknown: Outcome unknown: the call was sent to the server `lab`, but no answer came within 0.1 s. It may or may not have taken effect. Do not simply repeat it. Tell the user what is not known.
     leave: unknown: Outcome unknown: the call was sent to the server `lab`, but the connection ended before the answer (the server ended). It may or may not have taken effect. Do not simply repeat it. Tell the user what is not known.
     keep: not_sent: Not called: nothing was sent to the server `lab` (the connection ended: the server ended; it is being started again).
@@ -291,7 +291,12 @@ async fn a_server_that_tells_its_secret_tells_nobody() {
         panic!("{report:?}")
     };
     assert!(
-        !result.raw.get().contains("tok-very-secret-1")
+        !result
+            .raw
+            .here()
+            .unwrap()
+            .get()
+            .contains("tok-very-secret-1")
             && !report.summary.contains("tok-very-secret-1")
     );
     assert!(!format!("{report:?} {:?}", lab.events().await).contains("tok-very-secret-1"));
@@ -310,11 +315,8 @@ async fn a_report_says_whose_data_the_model_reads() {
         ("no_such", "{}"),
     ] {
         let report = lab.call(tool, arguments).await;
-        let origin = report.origin.map(|server| server.to_string());
-        origins.push(format!(
-            "{tool} {arguments}: {}",
-            origin.as_deref().unwrap_or("ours")
-        ));
+        let origin = report.origins.servers().next();
+        origins.push(format!("{tool} {arguments}: {}", origin.unwrap_or("ours")));
     }
     insta::assert_snapshot!(origins.join("\n"), @"
     keep {}: lab

@@ -1,7 +1,7 @@
 //! Reading events back.
 //!
 //! Serde reads a tagged enum through a buffer that cannot carry the exact text of a JSON value, so
-//! the three events that hold one are read directly.
+//! the four events that hold one are read directly.
 
 use std::borrow::Cow;
 
@@ -9,7 +9,8 @@ use serde::de::Error;
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 use serde_json::value::RawValue;
 
-use super::{Event, OutcomeKind};
+use super::{CallRef, Event, HandedArtifact, Kept, OutcomeKind};
+use crate::ArtifactRef;
 
 #[derive(Deserialize)]
 struct Tag<'a> {
@@ -24,6 +25,8 @@ struct CallPrepared {
     raw_tool: String,
     arguments: Box<RawValue>,
     repairs: Vec<String>,
+    #[serde(default)]
+    artifacts: Vec<HandedArtifact>,
 }
 
 #[derive(Deserialize)]
@@ -34,6 +37,10 @@ struct CallEnded {
     summary: String,
     #[serde(default)]
     result: Option<Box<RawValue>>,
+    #[serde(default)]
+    kept: Option<Kept>,
+    #[serde(default)]
+    artifacts: Vec<ArtifactRef>,
     tokens: u64,
     took_ms: u64,
 }
@@ -45,6 +52,35 @@ struct LateAnswer {
     summary: String,
     #[serde(default)]
     result: Option<Box<RawValue>>,
+    #[serde(default)]
+    kept: Option<Kept>,
+}
+
+#[derive(Deserialize)]
+struct MessageAdded {
+    turn: u32,
+    message: Box<RawValue>,
+    #[serde(default)]
+    origins: Vec<String>,
+    #[serde(default)]
+    makes_known: Vec<CallRef>,
+}
+
+impl From<MessageAdded> for Event {
+    fn from(read: MessageAdded) -> Self {
+        let MessageAdded {
+            turn,
+            message,
+            origins,
+            makes_known,
+        } = read;
+        Self::MessageAdded {
+            turn,
+            message,
+            origins,
+            makes_known,
+        }
+    }
 }
 
 impl From<CallPrepared> for Event {
@@ -55,6 +91,7 @@ impl From<CallPrepared> for Event {
             raw_tool,
             arguments,
             repairs,
+            artifacts,
         } = read;
         Self::CallPrepared {
             call,
@@ -62,6 +99,7 @@ impl From<CallPrepared> for Event {
             raw_tool,
             arguments,
             repairs,
+            artifacts,
         }
     }
 }
@@ -74,6 +112,8 @@ impl From<CallEnded> for Event {
             is_error,
             summary,
             result,
+            kept,
+            artifacts,
             tokens,
             took_ms,
         } = read;
@@ -83,6 +123,8 @@ impl From<CallEnded> for Event {
             is_error,
             summary,
             result,
+            kept,
+            artifacts,
             tokens,
             took_ms,
         }
@@ -96,12 +138,14 @@ impl From<LateAnswer> for Event {
             outcome,
             summary,
             result,
+            kept,
         } = read;
         Self::LateAnswer {
             call,
             outcome,
             summary,
             result,
+            kept,
         }
     }
 }
@@ -112,6 +156,7 @@ impl<'de> Deserialize<'de> for Event {
         let read = serde_json::from_str::<Tag>(raw.get()).and_then(|tag| match &*tag.name {
             "call_prepared" => serde_json::from_str::<CallPrepared>(raw.get()).map(Into::into),
             "call_ended" => serde_json::from_str::<CallEnded>(raw.get()).map(Into::into),
+            "message_added" => serde_json::from_str::<MessageAdded>(raw.get()).map(Into::into),
             "late_answer" => serde_json::from_str::<LateAnswer>(raw.get()).map(Into::into),
             _ => Self::deserialize(&mut serde_json::Deserializer::from_str(raw.get())),
         });
@@ -136,6 +181,8 @@ mod tests {
             r#"{"type":"call_ended","call":1,"outcome":"completed","is_error":false,"summary":"","result":{"x": [1e400]},"tokens":0,"took_ms":0}"#,
             r#"{"type":"call_ended","call":1,"outcome":"not_sent","is_error":false,"summary":"","tokens":0,"took_ms":0}"#,
             r#"{"type":"late_answer","call":1,"outcome":"completed","summary":"","result":" \u0000"}"#,
+            r#"{"type":"late_answer","call":1,"outcome":"completed","summary":"","kept":{"digest":"e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495991b7852b855","bytes":0}}"#,
+            r#"{"type":"message_added","turn":2,"message":{"role":"user","n":1.50},"origins":["s"],"makes_known":[{"run":"20261130-103302-1a2b","call":3}]}"#,
             r#"{"type":"call_proposed","call":1,"tool":"t","arguments":"not json"}"#,
             r#"{"type":"run_ended","status":"done","usage":{"input":1,"cached":0,"output":2}}"#,
         ] {

@@ -31,12 +31,40 @@ impl Redactor {
                 status: _,
                 usage: _,
             } => self.texts([reason, answer].into_iter().flatten()),
-            Event::TurnStarted {
+            Event::MessageAdded { .. } => self.message_event(event),
+            Event::RunResumed { from: _ }
+            | Event::TurnStarted {
                 turn: _,
                 revision: _,
                 tools: _,
                 tokens: _,
             } => {}
+            Event::ModelRetry { .. } | Event::ModelAnswered { .. } => self.model_event(event),
+            Event::PersonSaid { text } => self.text(text),
+            Event::HookRan { .. } => self.hook_event(event),
+            Event::ServerReady { .. }
+            | Event::ServerFailed { .. }
+            | Event::ServerEnded { .. }
+            | Event::ServerWarned { .. }
+            | Event::ToolSetAside { .. }
+            | Event::QuestionEnded { .. } => {
+                self.server_event(event);
+            }
+            Event::PromptFetched { .. } | Event::ResourceRead { .. } => self.offer_event(event),
+            Event::CallProposed { .. }
+            | Event::CallPrepared { .. }
+            | Event::CallDecided { .. }
+            | Event::CallIntent { .. }
+            | Event::CallEnded { .. }
+            | Event::LateAnswer { .. } => self.call_event(event),
+            Event::CallCheckable { .. } | Event::CallRetried { .. } | Event::CallSettled { .. } => {
+                self.repeat_event(event);
+            }
+        }
+    }
+
+    fn model_event(&self, event: &mut Event) {
+        match event {
             Event::ModelRetry {
                 reason,
                 turn: _,
@@ -49,22 +77,46 @@ impl Redactor {
                 calls: _,
                 usage: _,
                 took_ms: _,
-            } => self.text(text),
-            Event::HookRan { .. } => self.hook_event(event),
-            Event::ServerReady { .. }
-            | Event::ServerFailed { .. }
-            | Event::ServerEnded { .. }
-            | Event::ServerWarned { .. }
-            | Event::ToolSetAside { .. }
-            | Event::QuestionEnded { .. } => {
-                self.server_event(event);
+                counted,
+            } => {
+                self.text(text);
+                let servers = counted.iter_mut().flat_map(|counted| &mut counted.servers);
+                servers.for_each(|server| self.text(&mut server.server));
             }
-            Event::CallProposed { .. }
-            | Event::CallPrepared { .. }
-            | Event::CallDecided { .. }
-            | Event::CallIntent { .. }
-            | Event::CallEnded { .. }
-            | Event::LateAnswer { .. } => self.call_event(event),
+            _ => {}
+        }
+    }
+
+    fn message_event(&self, event: &mut Event) {
+        if let Event::MessageAdded {
+            message,
+            origins,
+            turn: _,
+            makes_known: _,
+        } = event
+        {
+            self.json(message);
+            self.texts(origins);
+        }
+    }
+
+    /// What is about finding out, and about making a call once more.
+    fn repeat_event(&self, event: &mut Event) {
+        match event {
+            Event::CallCheckable { tools, call: _ } => self.texts(tools),
+            Event::CallRetried {
+                reason,
+                call: _,
+                attempt: _,
+                wait_ms: _,
+            } => self.text(reason),
+            Event::CallSettled {
+                note,
+                of: _,
+                call: _,
+                happened: _,
+            } => self.texts(note),
+            _ => {}
         }
     }
 
@@ -103,11 +155,55 @@ impl Redactor {
                 method,
                 question,
                 reason,
+                traceparent,
                 answer: _,
                 by: _,
+                took_ms: _,
             } => {
                 self.texts([server, method, question]);
-                self.texts([tool, reason].into_iter().flatten());
+                self.texts([tool, reason, traceparent].into_iter().flatten());
+            }
+            _ => {}
+        }
+    }
+
+    fn offer_event(&self, event: &mut Event) {
+        match event {
+            Event::PromptFetched {
+                server,
+                prompt,
+                arguments,
+                asked_by,
+                rule,
+                error,
+                by: _,
+                outcome: _,
+                bytes: _,
+                took_ms: _,
+            } => {
+                self.texts([server, prompt, asked_by]);
+                self.texts([rule, error].into_iter().flatten());
+                *arguments = std::mem::take(arguments)
+                    .into_iter()
+                    .map(|(mut name, mut value)| {
+                        self.texts([&mut name, &mut value]);
+                        (name, value)
+                    })
+                    .collect();
+            }
+            Event::ResourceRead {
+                server,
+                uri,
+                asked_by,
+                rule,
+                error,
+                by: _,
+                outcome: _,
+                bytes: _,
+                took_ms: _,
+            } => {
+                self.texts([server, uri, asked_by]);
+                self.texts([rule, error].into_iter().flatten());
             }
             _ => {}
         }
@@ -145,11 +241,16 @@ impl Redactor {
                 raw_tool,
                 arguments,
                 repairs,
+                artifacts,
                 call: _,
             } => {
                 self.texts([server, raw_tool]);
                 self.json(arguments);
                 self.texts(repairs);
+                for handed in artifacts {
+                    self.text(&mut handed.artifact.media_type);
+                    self.texts(&mut handed.origins);
+                }
             }
             Event::CallDecided {
                 rule,
@@ -161,27 +262,45 @@ impl Redactor {
                 self.text(rule);
                 self.texts(reason);
             }
+            _ => self.end_event(event),
+        }
+    }
+
+    fn end_event(&self, event: &mut Event) {
+        match event {
             Event::CallEnded {
                 summary,
                 result,
+                artifacts,
+                kept: _,
                 call: _,
                 outcome: _,
                 is_error: _,
                 tokens: _,
                 took_ms: _,
+            } => {
+                self.answer(summary, result);
+                self.texts(
+                    artifacts
+                        .iter_mut()
+                        .map(|artifact| &mut artifact.media_type),
+                );
             }
-            | Event::LateAnswer {
+            Event::LateAnswer {
                 summary,
                 result,
+                kept: _,
                 call: _,
                 outcome: _,
-            } => {
-                self.text(summary);
-                if let Some(result) = result {
-                    self.json(result);
-                }
-            }
+            } => self.answer(summary, result),
             _ => {}
+        }
+    }
+
+    fn answer(&self, summary: &mut String, result: &mut Option<Box<RawValue>>) {
+        self.text(summary);
+        if let Some(result) = result {
+            self.json(result);
         }
     }
 

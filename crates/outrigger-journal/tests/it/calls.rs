@@ -117,8 +117,12 @@ async fn the_database_itself_allows_one_end_and_only_more_events() {
         ("UPDATE events SET body = '{}'", "never changed"),
         ("DELETE FROM events", "never deleted"),
         (
-            "INSERT INTO events (run, seq, at, v, body) VALUES (1, 5, 1, 1, '{}')",
+            "INSERT INTO events (run, seq, at, v, body, hash) VALUES (1, 5, 1, 1, '{}', zeroblob(32))",
             "no gaps",
+        ),
+        (
+            "INSERT INTO events (run, seq, at, v, body) VALUES (1, 4, 1, 1, '{}')",
+            "part of the chain",
         ),
     ] {
         let error = other.execute_batch(sql).unwrap_err().to_string();

@@ -7,7 +7,9 @@ use std::os::unix::process::CommandExt;
 use std::path::Path;
 use std::process::Command;
 
-use outrigger_journal::{Journal, JournalError, RunOptions};
+use outrigger_journal::{
+    ArtifactError, ArtifactOrigin, Artifacts, Journal, JournalError, NewArtifact, RunOptions,
+};
 
 use crate::process::{self, Role, command, say};
 use crate::setup::{Home, end, intent, note, proposed, started};
@@ -70,14 +72,14 @@ async fn a_newer_file_is_refused_and_left_as_it_is() {
             error,
             JournalError::TooNew {
                 found: 7,
-                known: 1,
+                known: 3,
                 ..
             }
         ),
         "{error}"
     );
     assert!(error.to_string().ends_with(
-        "has format 7; this version reads up to 1: use the newer version, or move the file aside"
+        "has format 7; this version reads up to 3: use the newer version, or move the file aside"
     ));
     assert_eq!(
         home.connection()
@@ -227,7 +229,23 @@ async fn fills_its_disk() {
         Err(JournalError::DiskFull { .. })
     ));
     run.record(end(1, outrigger_journal::OutcomeKind::NotSent));
+    let artifacts = Artifacts::open(&path.with_file_name("artifacts"), &journal);
+    let new = NewArtifact {
+        bytes: vec![1; 100_000].into(),
+        media_type: "application/octet-stream".to_owned(),
+        name: None,
+        origin: ArtifactOrigin {
+            run: run.id().clone(),
+            call: 1,
+            server: "s".to_owned(),
+            tool: "t".to_owned(),
+            block: None,
+        },
+    };
+    let error = artifacts.put(new.clone()).await.unwrap_err();
+    assert!(matches!(error, ArtifactError::DiskFull { .. }), "{error}");
     fs::remove_file(ballast).unwrap();
+    artifacts.put(new).await.unwrap();
     run.record_durable(note("s", "room again")).await.unwrap();
     let events = journal.events(run.id()).await.unwrap();
     assert_eq!(events.len(), stored + 6, "nothing was lost");

@@ -9,12 +9,17 @@
     reason = "tests; some start this very program again as the process that is killed"
 )]
 
+mod artifacts;
+mod audit;
 mod calls;
 mod crash;
 mod files;
+mod load;
 mod memory;
+mod migration;
 mod order;
 mod process;
 mod runs;
 mod setup;
 mod sharing;
+mod unknown;

@@ -2,7 +2,10 @@
 
 use std::fs;
 
-use outrigger_journal::{Journal, JournalError, RunOptions};
+use bytes::Bytes;
+use outrigger_journal::{
+    ArtifactOrigin, Artifacts, Journal, JournalError, NewArtifact, RunOptions,
+};
 
 use crate::process::{self, Role, say};
 use crate::setup::{Home, note, started};
@@ -65,6 +68,43 @@ async fn records_much_into_a_locked_file() {
     say(grown);
 }
 
+/// Keeps 64 MiB as an artifact, twice, and exports it; says how much memory that took beside them.
+#[tokio::test]
+#[ignore = "a role that another test plays in a process of its own"]
+async fn keeps_a_large_content() {
+    let journal = Journal::open(&process::journal()).unwrap();
+    let run = journal
+        .begin(started(), RunOptions::default())
+        .await
+        .unwrap();
+    let artifacts = Artifacts::open(&process::journal().with_file_name("artifacts"), &journal);
+    let bytes = Bytes::from(vec![7; 64 << 20]);
+    let before = peak();
+    let mut exported = 0;
+    for call in [1, 2] {
+        let new = NewArtifact {
+            bytes: bytes.clone(),
+            media_type: "application/octet-stream".to_owned(),
+            name: None,
+            origin: ArtifactOrigin {
+                run: run.id().clone(),
+                call,
+                server: "files".to_owned(),
+                tool: "read".to_owned(),
+                block: None,
+            },
+        };
+        let kept = artifacts.put(new).await.unwrap();
+        let take = |some: &[u8]| {
+            exported += some.len();
+            Ok(())
+        };
+        artifacts.export(&kept.digest, take).await.unwrap();
+    }
+    assert_eq!(exported, 2 * bytes.len());
+    say((peak() - before) / MIB);
+}
+
 /// Bytes of memory held at most so far.
 fn peak() -> u64 {
     let status = fs::read_to_string("/proc/self/status").unwrap();
@@ -73,6 +113,14 @@ fn peak() -> u64 {
         .find_map(|line| line.strip_prefix("VmHWM:"))
         .unwrap();
     line.trim().trim_end_matches(" kB").parse::<u64>().unwrap() * 1024
+}
+
+#[test]
+fn a_large_content_is_not_copied() {
+    let home = Home::new();
+    let said = Role::start("memory::keeps_a_large_content", &home.path()).finish();
+    let grown: u64 = said[0].parse().unwrap();
+    assert!(grown < 16, "{grown} MiB more than the content itself");
 }
 
 #[test]

@@ -23,6 +23,7 @@ async fn summaries_say_how_runs_went() {
             calls: 0,
             usage,
             took_ms: 1,
+            counted: None,
         };
         first.record_durable(answered).await.unwrap();
     }

@@ -95,6 +95,7 @@ pub(crate) fn prepared(call: u32) -> Event {
         raw_tool: "write".to_owned(),
         arguments: RawValue::from_string(r#"{"n":1.50}"#.to_owned()).unwrap(),
         repairs: Vec::new(),
+        artifacts: Vec::new(),
     }
 }
 
@@ -120,6 +121,8 @@ pub(crate) fn end(call: u32, outcome: OutcomeKind) -> Event {
         is_error: false,
         summary: "wrote".to_owned(),
         result: Some(result),
+        kept: None,
+        artifacts: Vec::new(),
         tokens: 3,
         took_ms: 7,
     }
@@ -131,6 +134,7 @@ pub(crate) fn late(call: u32, outcome: OutcomeKind) -> Event {
         outcome,
         summary: "came late".to_owned(),
         result: None,
+        kept: None,
     }
 }
 

@@ -16,7 +16,7 @@ async fn tools(server: BuiltIn) -> Vec<Value> {
 #[tokio::test]
 async fn what_a_model_reads() {
     let mut declared = String::new();
-    for server in BuiltIn::ALL {
+    for server in BuiltIn::ALL.into_iter().chain([BuiltIn::Resources]) {
         writeln!(declared, "{server}: {}", server.description()).unwrap();
         for tool in tools(server).await {
             let (name, about) = (
@@ -44,6 +44,11 @@ async fn what_a_model_reads() {
         {"type":"object","additionalProperties":false,"properties":{"path":{"type":"string","description":"Relative to the workspace."},"offset":{"type":"integer","minimum":1,"description":"First line, from 1."},"limit":{"type":"integer","minimum":1,"description":"Number of lines; default: 2000."}},"required":["path"]}
       search: Finds lines that match a regular expression in the files of the workspace.
         {"type":"object","additionalProperties":false,"properties":{"pattern":{"type":"string","description":"Regular expression, matched line by line; (?i) ignores case."},"path":{"type":"string","description":"File or folder, relative to the workspace; default: all of it."},"glob":{"type":"string","description":"Only these files, e.g. *.rs or src/**/*.md."}},"required":["pattern"]}
+    resources: lists and reads the resources of the other servers
+      list_resources: Lists what a tool server has to read besides its tools.
+        {"type":"object","additionalProperties":false,"properties":{"server":{"type":"string","description":"Default: tells which servers have any."}}}
+      read_resource: Reads one resource of a tool server.
+        {"type":"object","additionalProperties":false,"properties":{"server":{"type":"string"},"uri":{"type":"string","description":"Its address, as listed."}},"required":["server","uri"]}
     "#);
 }
 

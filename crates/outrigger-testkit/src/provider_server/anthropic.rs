@@ -150,10 +150,14 @@ impl Dialect for Anthropic {
     }
 
     fn results(&self, body: &Value) -> Vec<String> {
-        let last = list(body, "messages")
-            .last()
-            .map_or(&[][..], |last| list(last, "content"));
-        let results = last.iter().filter(|block| block["type"] == "tool_result");
+        let messages = list(body, "messages");
+        let last = messages.iter().rev();
+        let last = last.take_while(|message| message["role"] == "user");
+        let blocks = last.map(|message| list(message, "content"));
+        let is_result = |block: &&Value| block["type"] == "tool_result";
+        let results = blocks.map(|blocks| blocks.iter().filter(is_result).collect::<Vec<_>>());
+        let results = results.into_iter().find(|results| !results.is_empty());
+        let results = results.unwrap_or_default().into_iter();
         results.map(|block| text_of(&block["content"])).collect()
     }
 

@@ -125,12 +125,17 @@ impl Dialect for Gemini {
     }
 
     fn results(&self, body: &Value) -> Vec<String> {
-        let last = list(body, "contents")
-            .last()
-            .map_or(&[][..], |last| list(last, "parts"));
-        let responses = last
-            .iter()
-            .filter_map(|part| part.pointer("/functionResponse/response"));
+        let contents = list(body, "contents").iter().rev();
+        let last = contents.take_while(|content| content["role"] == "user");
+        let responses = last.map(|content| {
+            let parts = list(content, "parts").iter();
+            let responses = parts.filter_map(|part| part.pointer("/functionResponse/response"));
+            responses.collect::<Vec<_>>()
+        });
+        let responses = responses
+            .into_iter()
+            .find(|responses| !responses.is_empty());
+        let responses = responses.unwrap_or_default().into_iter();
         responses
             .map(|response| text_of(response.get("output").unwrap_or(&response["error"])))
             .collect()

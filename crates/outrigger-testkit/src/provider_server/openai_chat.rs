@@ -123,6 +123,7 @@ impl Dialect for OpenAiChat {
         let mut texts: Vec<String> = list(body, "messages")
             .iter()
             .rev()
+            .skip_while(|message| message["role"] == "user")
             .take_while(tools)
             .map(|result| text_of(&result["content"]))
             .collect();

@@ -143,6 +143,7 @@ impl Dialect for OpenAiResponses {
         let mut texts: Vec<String> = list(body, "input")
             .iter()
             .rev()
+            .skip_while(|item| item["role"] == "user")
             .take_while(outputs)
             .map(|item| text_of(&item["output"]))
             .collect();

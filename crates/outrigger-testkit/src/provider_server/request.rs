@@ -29,7 +29,7 @@ impl RecordedRequest {
             .map(|(_, value)| &**value)
     }
 
-    /// The texts of the tool results that the request ends with, in order.
+    /// The texts of the tool results that the request ends with, in order. Notes may stand behind them.
     pub fn results(&self) -> Vec<String> {
         dialect(self.protocol).results(&self.body)
     }

@@ -1,5 +1,7 @@
 //! `outrigger call`: one tool call, through the same gate as a model's.
 
+mod record;
+
 use std::process::ExitCode;
 use std::sync::Arc;
 use std::time::Duration;
@@ -8,14 +10,14 @@ use outrigger_host::catalog::CatalogTool;
 use outrigger_host::outcome::{CallOutcome, Rejection, UnknownReason};
 use outrigger_host::policy::Principal;
 use outrigger_host::toolset::Toolset;
-use outrigger_host::words::{self, Words};
+use outrigger_host::words;
 use outrigger_host::{CallContext, CallReport, ProposedCall};
 use outrigger_journal::{Event, RunStatus, Tokens};
-use serde_json::{Map, Value, json};
+use serde_json::{Map, Value};
 use tokio_util::sync::CancellationToken;
 
 use crate::cli::{CallArgs, Common};
-use crate::display::{Display, Show};
+use crate::display::{Display, Show, seconds};
 use crate::error::{CommandError, Exit};
 use crate::screen::Screen;
 use crate::session::{self, Asked, Opening, Record, Session};
@@ -50,7 +52,15 @@ async fn call(
         allow: &args.allow,
     })
     .await?;
-    let made = Box::pin(make(&session, &args, cancel)).await;
+    let session = if args.repeat {
+        session
+    } else {
+        session.knowing_what_is_unknown(common, &[], screen).await?
+    };
+    let mut made = Box::pin(make(&session, &args, cancel)).await;
+    if let Ok(report) = &mut made {
+        what_came_late(report, &session, cancel, screen).await;
+    }
     let (status, reason) = match &made {
         Ok(report) if report.outcome.is_error() => (status_of(&report.outcome), None),
         Ok(_) => (RunStatus::Done, None),
@@ -77,6 +87,7 @@ async fn make(
     args: &CallArgs,
     cancel: &CancellationToken,
 ) -> Result<CallReport, CommandError> {
+    session.host.wake(false);
     tokio::select! {
         () = cancel.cancelled() => return Err(CommandError::new(Exit::Interrupted, "interrupted before anything was sent")),
         starting = session.host.settled(Duration::from_secs(600)) => drop(starting),
@@ -95,6 +106,7 @@ async fn make(
     let context = CallContext {
         cancel: cancel.clone(),
         deadline: deadline.transpose()?,
+        caller: None,
         principal: Principal::Person,
         on_progress: None,
     };
@@ -104,6 +116,40 @@ async fn make(
         turn: None,
     };
     Ok(session.host.call(&toolset, proposed, context).await)
+}
+
+/// Waits a little for the answer to a call that was given up, and takes what came of it. The person is
+/// told at once what is known so far.
+async fn what_came_late(
+    report: &mut CallReport,
+    session: &Session,
+    cancel: &CancellationToken,
+    screen: Screen,
+) {
+    if !matches!(report.outcome, CallOutcome::Unknown(_)) {
+        return;
+    }
+    if !cancel.is_cancelled()
+        && let Some(patience) = session.host.late_patience()
+    {
+        let patience = seconds(u64::try_from(patience.as_millis()).unwrap_or(u64::MAX));
+        screen.say(format_args!(
+            "{}; waiting up to {patience} for it to come late",
+            visible::line(&report.summary)
+        ));
+        tokio::select! {
+            () = cancel.cancelled() => {}
+            () = session.host.await_late() => {}
+        }
+    }
+    // A server may answer while it is being closed, and not after that.
+    session.host.close().await;
+    let notes = session.host.late_notes().await.into_iter();
+    for note in notes.filter(|note| note.of.call == report.call) {
+        report.summary = words::for_person(&note.outcome);
+        report.words = note.words;
+        report.outcome = note.outcome;
+    }
 }
 
 /// The tool by the server's own name for it, or by the model's.
@@ -203,46 +249,14 @@ pub(super) fn from_pairs(pairs: &[String], schema: &Value) -> Result<Value, Comm
 
 fn print(report: &CallReport, as_json: bool, screen: Screen) -> Result<(), CommandError> {
     if as_json {
-        let result = match &report.outcome {
-            CallOutcome::Completed(result) => {
-                serde_json::from_str(result.raw.get()).unwrap_or(Value::Null)
-            }
-            _ => Value::Null,
-        };
-        let words: Vec<_> = report.words.iter().filter_map(text).collect();
-        return screen.json(&json!({
-            "call": report.call,
-            "outcome": report.outcome.kind(),
-            "is_error": report.outcome.is_error(),
-            "words": words.join("\n"),
-            "result": result,
-            "took_ms": u64::try_from(report.took.as_millis()).unwrap_or(u64::MAX),
-        }));
+        return screen.json(&record::of(report));
     }
     if let CallOutcome::Completed(result) = &report.outcome {
-        for words in words::plain(result) {
-            match words {
-                Words::Text(text) => {
-                    screen.foreign(&format!("{}\n", text.trim_end_matches('\n')))?;
-                }
-                Words::Image { media_type, data } => {
-                    screen.data(&format!(
-                        "[image, {}, about {} bytes; `--json` has it]\n",
-                        visible::line(&media_type),
-                        data.len() / 4 * 3
-                    ))?;
-                }
-            }
+        for text in words::plain(result) {
+            screen.foreign(&format!("{}\n", text.trim_end_matches('\n')))?;
         }
     }
     Ok(())
-}
-
-fn text(words: &Words) -> Option<&str> {
-    match words {
-        Words::Text(text) => Some(text),
-        Words::Image { .. } => None,
-    }
 }
 
 fn status_of_failure(exit: Exit) -> RunStatus {
@@ -280,8 +294,14 @@ fn verdict(report: &CallReport, interrupted: bool) -> Result<ExitCode, CommandEr
         CallOutcome::Rejected(Rejection::NobodyToAsk { .. }) => {
             error.hint("allow it with `--allow 'GLOB'`, or run it in a terminal to be asked")
         }
+        CallOutcome::Rejected(Rejection::Repeats(repeat)) => error
+            .hint("look what came of it: `outrigger runs unknown` says how")
+            .hint(format!(
+                "then say so: `outrigger runs settle {} {} --happened` (or `--did-not`); `--repeat` makes it all the same",
+                repeat.of.run, repeat.of.call
+            )),
         CallOutcome::Unknown(_) => {
-            error.hint("it may have taken effect; look before you repeat it")
+            error.hint("it may have taken effect; look before you repeat it: `outrigger runs unknown` says how")
         }
         CallOutcome::Violated(_) => {
             error.hint("it may have taken effect; the journal has the answer as it came")

@@ -44,6 +44,7 @@ async fn doctor(
     let config = session::trusted(common, screen)?;
     let session = Session::look(common, &config, screen).await?;
     let patience = Duration::from_secs(120);
+    session.host.wake(true);
     let session = session.settled(patience, cancel, screen).await?;
     let (servers, counts) = (session.host.servers(), Counts::of(&session.host));
     let printed = if args.json {
@@ -54,9 +55,13 @@ async fn doctor(
     session.close(None, screen).await?;
     printed?;
     let broken = config.fatal().next().is_some();
-    let down = servers
-        .iter()
-        .any(|server| !matches!(server.state, ServerState::Ready(_) | ServerState::Disabled));
+    let down = servers.iter().any(|server| {
+        let state = &server.state;
+        !matches!(
+            state,
+            ServerState::Ready(_) | ServerState::Idle | ServerState::Disabled
+        )
+    });
     Ok(match (broken, down) {
         (true, _) => Exit::Usage.into(),
         (_, true) => Exit::Unavailable.into(),
@@ -118,6 +123,7 @@ fn print_server(server: &ServerStatus, screen: Screen) -> std::io::Result<()> {
     let mark = match &server.state {
         ServerState::Ready(_) => screen.ink(Label::Good, "ok  "),
         ServerState::Disabled => screen.ink(Label::Dim, "off "),
+        ServerState::Idle => screen.ink(Label::Dim, "idle"),
         ServerState::AuthRequired(_) => screen.ink(Label::Warn, "AUTH"),
         _ => screen.ink(Label::Bad, "FAIL"),
     };

@@ -55,6 +55,7 @@ async fn inspect(
     let mut config = session::configuration(common, screen)?;
     session::only(&mut config, &args.server)?;
     let session = Session::look(common, &config, screen).await?;
+    session.host.wake(true);
     let session = session.settled(PATIENCE, cancel, screen).await?;
     let status = session.host.servers().into_iter().next();
     let Some(status) = status else {

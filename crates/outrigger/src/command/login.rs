@@ -87,7 +87,7 @@ pub(super) async fn endpoint(
 ) -> Result<HttpSpec, CommandError> {
     let mut config = session::configuration(common, screen)?;
     session::only(&mut config, server)?;
-    let config = session::with_secrets(&config, false, screen).await?;
+    let config = session::with_secrets(&config, false, common, screen).await?;
     let entry = config
         .servers
         .values()

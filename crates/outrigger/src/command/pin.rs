@@ -54,6 +54,7 @@ async fn pin(
         ..common.clone()
     };
     let session = Session::look(common, &config, screen).await?;
+    session.host.wake(true);
     let session = session.settled(PATIENCE, cancel, screen).await?;
     let done = review(&session, args, screen);
     session.close(None, screen).await?;

@@ -1,8 +1,15 @@
 //! `outrigger tools`: what there is to work with, and what it costs.
 
+mod reader;
+mod schema;
+mod tokens;
+
+use std::collections::BTreeMap;
 use std::process::ExitCode;
 
+use self::reader::Reader;
 use outrigger_host::catalog::{CatalogTool, Instructions};
+use outrigger_host::config::Config;
 use outrigger_host::review::Flag;
 use outrigger_host::{Failure, Host, ServerState, ServerStatus};
 use serde_json::{Value, json};
@@ -37,7 +44,9 @@ async fn tools(
     let session = Session::look(common, &config, screen).await?;
     let session = session.settled(session::PATIENCE, cancel, screen).await?;
     let servers = session.host.servers();
-    let printed = if args.json {
+    let printed = if args.wants_reader() {
+        read(&servers, &session.host, &config, args, screen)
+    } else if args.json {
         screen.json(
             &servers
                 .iter()
@@ -45,13 +54,19 @@ async fn tools(
                 .collect::<Vec<_>>(),
         )
     } else {
-        print(&servers, &session.host, args.server.is_some(), screen).map_err(CommandError::from)
+        let left_out = Reader::left_out(&config, &session.host);
+        let whole = args.server.is_some();
+        print(&servers, &session.host, whole, &left_out, screen).map_err(CommandError::from)
     };
     session.close(None, screen).await?;
     printed?;
-    let down = servers
-        .iter()
-        .any(|server| !matches!(server.state, ServerState::Ready(_) | ServerState::Disabled));
+    let down = servers.iter().any(|server| {
+        let state = &server.state;
+        !matches!(
+            state,
+            ServerState::Ready(_) | ServerState::Idle | ServerState::Disabled
+        )
+    });
     Ok(if down {
         Exit::Unavailable.into()
     } else {
@@ -59,10 +74,26 @@ async fn tools(
     })
 }
 
+/// What a provider is told of the tools.
+fn read(
+    servers: &[ServerStatus],
+    host: &Host,
+    config: &Config,
+    args: &ToolsArgs,
+    screen: Screen,
+) -> Result<(), CommandError> {
+    let reader = Reader::of(config, args.provider.as_deref(), args.model.as_deref())?;
+    match &args.schema {
+        Some(name) => schema::print(host, name, &reader, args.json, screen),
+        None => tokens::print(servers, host, &reader, args.json, screen),
+    }
+}
+
 fn print(
     servers: &[ServerStatus],
     host: &Host,
     whole: bool,
+    left_out: &BTreeMap<String, String>,
     screen: Screen,
 ) -> std::io::Result<()> {
     for server in servers {
@@ -92,6 +123,12 @@ fn print(
                 visible::line(&tool.reason)
             );
             screen.data(&format!("{}\n", screen.ink(Label::Warn, &line)))?;
+        }
+        for tool in &catalog.tools {
+            if let Some(reason) = left_out.get(tool.name.as_str()) {
+                let line = format!("  {}: {}", tool.name, visible::line(reason));
+                screen.data(&format!("{}\n", screen.ink(Label::Warn, &line)))?;
+            }
         }
         for problem in &catalog.problems {
             let line = format!("  {}", visible::line(problem));
@@ -184,6 +221,14 @@ pub(crate) fn standing(server: &ServerStatus, screen: Screen) -> String {
         ServerState::Backoff(failure) => {
             let word = screen.ink(Label::Warn, "starting again");
             format!("{word}: {}", visible::line(&failure.error))
+        }
+        ServerState::Idle => {
+            let seen = server.catalog.as_ref().map_or_else(String::new, |catalog| {
+                let count = catalog.tools.len();
+                let noun = if count == 1 { "tool" } else { "tools" };
+                format!(", {count} {noun} when it was last seen")
+            });
+            format!("{}{seen}", screen.ink(Label::Dim, "not started"))
         }
         ServerState::Starting => screen.ink(Label::Warn, "still starting").to_string(),
         ServerState::Disabled => screen.ink(Label::Dim, "switched off").to_string(),
@@ -365,7 +410,10 @@ pub(crate) fn state_as_json(server: &ServerStatus) -> Value {
             "hints": failure.hints,
             "stderr_tail": failure.stderr_tail,
         }),
-        ServerState::Starting | ServerState::Disabled | ServerState::Stopped => {
+        ServerState::Idle
+        | ServerState::Starting
+        | ServerState::Disabled
+        | ServerState::Stopped => {
             json!({"server": name, "state": state})
         }
     }

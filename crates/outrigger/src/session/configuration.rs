@@ -2,15 +2,16 @@
 //! references to secrets followed.
 
 use std::collections::BTreeSet;
+use std::sync::Arc;
 
-use outrigger_host::config::{Config, EntryState, Severity, Trust};
+use outrigger_host::config::{Config, EntryState, Resolver, Severity, Trust};
 
 use super::supervisor;
 use crate::cli::{Common, RunMode};
 use crate::error::CommandError;
 use crate::screen::{Label, Screen};
 use crate::trust::{self, Said, TrustStore};
-use crate::{models, secrets, surroundings, traces, visible};
+use crate::{models, secrets, surroundings, telemetry, traces, visible};
 
 /// Reads the configuration. Broken files and broken policy end the command: what they would have
 /// forbidden is not known. A broken server is only set aside, and so is one that comes with a folder
@@ -109,6 +110,7 @@ fn no_such_server(name: &str, known: &BTreeSet<String>) -> CommandError {
 pub(crate) async fn with_secrets(
     config: &Config,
     recorded: bool,
+    common: &Common,
     screen: Screen,
 ) -> Result<Config, CommandError> {
     let mut config = config.clone();
@@ -118,8 +120,12 @@ pub(crate) async fn with_secrets(
     }
     let known = config.problems.len();
     config.hide(models::keys());
-    let resolver = secrets::Secrets::new(supervisor());
-    let warnings = config.resolve(&resolver).await;
+    config.hide(telemetry::secrets());
+    let resolver: Arc<dyn Resolver> = match &common.playback {
+        Some(playback) => playback.clone(),
+        None => Arc::new(secrets::Secrets::new(supervisor())),
+    };
+    let warnings = config.resolve(&*resolver).await;
     traces::hide(&config.secrets());
     for problem in warnings {
         screen.say(visible::lines(problem.render().trim_end()));

@@ -32,7 +32,7 @@ fn at_terminal(place: &Place, tool: &str) -> PtySession {
 }
 
 #[track_caller]
-fn code(mut session: PtySession) -> (i32, String) {
+pub(crate) fn code(mut session: PtySession) -> (i32, String) {
     let rest = session.exp_eof().unwrap();
     match session.process_mut().wait().unwrap() {
         WaitStatus::Exited(_, code) => (code, rest),
@@ -46,14 +46,14 @@ fn unattended(place: &Place, tool: &str) -> Ran {
 }
 
 #[track_caller]
-fn says(session: &mut PtySession, words: &[&str]) {
+pub(crate) fn says(session: &mut PtySession, words: &[&str]) {
     for word in words {
         session.exp_string(word).unwrap();
     }
 }
 
 /// What is shown of the form, and what is typed then.
-const FILLING: &[(&[&str], &str)] = &[
+pub(crate) const FILLING: &[(&[&str], &str)] = &[
     (
         &[
             "The server `lab` asks, during `form`:",
@@ -100,6 +100,16 @@ fn a_form_is_filled_in_checked_and_sent_off() {
             "content": { "name": "Ada", "guests": 1, "quiet": true, "view": "yard", "extras": ["cake", "bread"] },
         });
         assert_eq!(log.answer(era), heard, "{era}");
+        let sent = if era == "modern" { 2 } else { 1 };
+        assert_eq!(
+            log.of("tools/call").len(),
+            sent,
+            "{era}: with its question answered"
+        );
+        for step in ["proposed", "decided", "intent", "ended"] {
+            let events = place.events().matches(&format!("\"call_{step}\"")).count();
+            assert_eq!(events, 1, "{era}: one logical call, {step}");
+        }
         let run = place.last_run();
         let asked = run.lines().find(|line| line.contains("asked during"));
         let asked = asked.unwrap_or_else(|| panic!("{run}"));

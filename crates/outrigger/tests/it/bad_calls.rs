@@ -141,7 +141,7 @@ fn results_that_are_no_success() {
     let broken = place.run(&["call", "lab", "break_contract", "--allow", "*", "--json"]);
     insta::assert_snapshot!(said(&place, &broken), @r#"
     exit 1
-    error: contract broken: the structured content breaks the tool's output schema: `/n`: "seven" is not of type "integer"
+    error: contract broken by `break_contract` of `lab`: the structured content breaks the tool's output schema: `/n`: "seven" is not of type "integer"
     hint: it may have taken effect; the journal has the answer as it came
     "#);
     assert!(

@@ -77,6 +77,80 @@ fn a_file_that_is_no_journal() {
     );
 }
 
+#[test]
+fn a_file_that_is_damaged() {
+    let (place, log) = lab();
+    assert_eq!(place.run(&["call", "time", "current_time"]).code, 0);
+    let file = fs::File::options()
+        .write(true)
+        .open(place.journal())
+        .unwrap();
+    // Its first page is whole, and those it points to are not there.
+    file.set_len(4096).unwrap();
+    let ran = place.run(&["call", "lab", "keep", "--allow", "*"]);
+    insta::assert_snapshot!(said(&place, &ran), @"
+    exit 1
+    error: `/state/outrigger/journal.db` is not a usable journal: database disk image is malformed; move the file aside to begin a new one
+    hint: every call is recorded; without a journal nothing is called. `--state-dir DIR` puts it elsewhere
+    ");
+    assert_eq!(log.of("tools/call").len(), 0);
+}
+
+#[test]
+fn a_file_that_another_program_keeps_locked() {
+    let (place, log) = lab();
+    assert_eq!(place.run(&["call", "time", "current_time"]).code, 0);
+    let other = rusqlite::Connection::open(place.journal()).unwrap();
+    other.execute_batch("BEGIN IMMEDIATE").unwrap();
+    let ran = place.run(&["call", "lab", "keep", "--allow", "*"]);
+    insta::assert_snapshot!(said(&place, &ran), @"
+    exit 1
+    error: the journal `/state/outrigger/journal.db` is kept locked by another program; end that program, or wait and try again
+    hint: every call is recorded; without a journal nothing is called. `--state-dir DIR` puts it elsewhere
+    ");
+    assert_eq!(log.of("tools/call").len(), 0);
+    // And when it is let go of, all is well.
+    other.execute_batch("ROLLBACK").unwrap();
+    assert_eq!(place.run(&["call", "lab", "keep", "--allow", "*"]).code, 0);
+    assert_eq!(log.of("tools/call").len(), 1);
+}
+
+#[test]
+fn a_file_of_a_newer_version() {
+    let (place, log) = lab();
+    assert_eq!(place.run(&["call", "time", "current_time"]).code, 0);
+    let other = rusqlite::Connection::open(place.journal()).unwrap();
+    other.pragma_update(None, "user_version", 99).unwrap();
+    let ran = place.run(&["call", "lab", "keep", "--allow", "*"]);
+    let told = "has format 99; this version reads up to ";
+    assert!(ran.code == 1 && ran.err.contains(told), "{ran:#?}");
+    assert_eq!(log.heard().len(), 0, "no server was started");
+}
+
+#[test]
+fn a_file_of_an_older_version_is_brought_up_and_that_is_said() {
+    let place = Place::new();
+    fs::create_dir_all(place.journal().parent().unwrap()).unwrap();
+    let old = rusqlite::Connection::open(place.journal()).unwrap();
+    old.execute_batch(include_str!("../../../outrigger-journal/src/schema/v1.sql"))
+        .unwrap();
+    old.execute_batch("PRAGMA application_id = 0x4F757472; PRAGMA user_version = 1")
+        .unwrap();
+    drop(old);
+    let told = |ran: Ran| place.tidy(&format!("exit {}\n{}", ran.code, ran.err));
+    insta::assert_snapshot!(told(place.run(&["audit", "verify"])), @"
+    exit 1
+    error: the journal `/state/outrigger/journal.db` cannot be used: it has format 1, which the next run brings up
+    hint: every call is recorded; without a journal nothing is called. `--state-dir DIR` puts it elsewhere
+    ");
+    insta::assert_snapshot!(told(place.run(&["runs"])), @"
+    exit 0
+    note: the journal had an older format and was brought up; as it was it is kept in `/state/outrigger/journal.db.v1-backup`
+    no runs yet; `outrigger ask \"…\"` makes one
+    ");
+    assert_eq!(place.run(&["audit", "verify"]).code, 0);
+}
+
 /// A small file system, gone with the value.
 struct Small(PathBuf);
 

@@ -29,10 +29,10 @@ for line in sys.stdin:
         r = {result}
     elif m["method"] == "tools/list":
         r = {{"tools": []}}
-    elif "id" in m:
-        sys.exit("what is that?")
-    else:
+    elif m["method"] == "subscriptions/listen" or "id" not in m:
         continue
+    else:
+        sys.exit("what is that?")
     print(json.dumps({{"jsonrpc": "2.0", "id": m["id"], "result": r}}), flush=True)
 "#
     )

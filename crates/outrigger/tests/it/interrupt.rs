@@ -19,9 +19,20 @@ fn signal(pid: u32, name: &str) {
     );
 }
 
+/// What a person heard besides the servers, as if no machine were slow.
+fn heard(ran: &Ran) -> String {
+    let lines = ran.err.lines().filter(|line| !line.starts_with("lab "));
+    let slow = |line: &str, tenths| line.replace(&format!("within 0.{tenths} s"), "within 0.3 s");
+    lines
+        .map(|line| (4..=9).fold(line.to_owned(), |line, tenths| slow(&line, tenths)))
+        .collect::<Vec<_>>()
+        .join("\n")
+}
+
 #[test]
 fn a_deadline_ends_a_call_as_unknown() {
     let (place, log) = lab();
+    place.user("[timeouts]\nlate = '50ms'");
     let ran = place.run(&[
         "call",
         "lab",
@@ -34,9 +45,10 @@ fn a_deadline_ends_a_call_as_unknown() {
     ]);
     assert_eq!(ran.code, 5, "{ran:#?}");
     assert_eq!(ran.json()["outcome"], "unknown");
-    insta::assert_snapshot!(ran.err.lines().filter(|line| !line.starts_with("lab ")).collect::<Vec<_>>().join("\n"), @"
+    insta::assert_snapshot!(heard(&ran), @"
+    outcome unknown: no answer came within 0.3 s; waiting up to 50 ms for it to come late
     error: outcome unknown: no answer came within 0.3 s
-    hint: it may have taken effect; look before you repeat it
+    hint: it may have taken effect; look before you repeat it: `outrigger runs unknown` says how
     ");
     assert_eq!(log.of("notifications/cancelled").len(), 1);
     assert!(
@@ -67,10 +79,10 @@ fn an_answer_that_comes_late_is_kept() {
         ),
     );
     let ran = place.run(&["ask", "Wait", "--allow", "*", "--json"]);
-    assert_eq!(ran.code, 5, "{ran:#?}");
+    assert_eq!(ran.code, 0, "by what is known at the end: {ran:#?}");
     assert!(
         ran.err
-            .contains("#1 ← outcome unknown: no answer came within 0.3 s"),
+            .contains("#1 ← outcome unknown: no answer came within 0."),
         "{}",
         ran.err
     );
@@ -86,12 +98,143 @@ fn an_answer_that_comes_late_is_kept() {
             && told.contains("call 1: late answer: completed: done after all"),
         "{told}"
     );
+    assert!(told.contains("ended: done"), "{told}");
+    let requests = model.requests();
+    let notes = requests[2].body["messages"].as_array().unwrap();
+    let notes: Vec<_> = notes
+        .iter()
+        .filter(|message| message["role"] == "user")
+        .map(|message| message["content"].to_string())
+        .filter(|content| content.contains("done after all"))
+        .collect();
+    assert_eq!(notes.len(), 1, "told once: {notes:?}");
     assert!(
-        !model
-            .requests()
-            .iter()
-            .any(|request| request.text.contains("done after all")),
-        "its turn is over"
+        notes[0].contains("[a note of this host, not of the user] The outcome of call 1 to `mcp__lab__answer_late` was unknown")
+            && notes[0].contains("[data from lab]"),
+        "{notes:?}"
+    );
+}
+
+#[test]
+fn one_call_waits_for_its_answer_to_come_late() {
+    let (place, _log) = lab();
+    let words = [
+        "call",
+        "lab",
+        "answer_late",
+        "--allow",
+        "*",
+        "--timeout",
+        "0.3",
+    ];
+    let ran = place.run(&words);
+    assert_eq!(
+        (ran.code, ran.out.as_str()),
+        (0, "done after all\n"),
+        "{ran:#?}"
+    );
+    insta::assert_snapshot!(heard(&ran), @"
+    outcome unknown: no answer came within 0.3 s; waiting up to 2.0 s for it to come late
+    #1 ← late answer: done after all
+    ");
+    place.assert_nothing_runs();
+}
+
+#[test]
+fn the_same_call_is_not_made_again_unless_it_is_said_to_be() {
+    let (place, log) = lab();
+    place.user("[timeouts]\nlate = '50ms'");
+    let call = |more: &[&str]| {
+        let words = [
+            "call",
+            "lab",
+            "wait",
+            "n=1",
+            "--allow",
+            "*",
+            "--timeout",
+            "0.3",
+        ];
+        place.run(&[&words[..], more].concat())
+    };
+    assert_eq!(call(&[]).code, 5);
+    let refused = call(&[]);
+    assert_eq!(refused.code, 3, "{refused:#?}");
+    insta::assert_snapshot!(place.tidy(refused.err.split_once('\n').unwrap().1), @"
+    error: refused: the outcome of the same call (call 1 of the run RUN is unknown, and nobody is there to say that it may be made again
+    hint: look what came of it: `outrigger runs unknown` says how
+    hint: then say so: `outrigger runs settle RUN 1 --happened` (or `--did-not`); `--repeat` makes it all the same
+    ");
+    assert_eq!(log.of("tools/call").len(), 1);
+    assert_eq!(call(&["--repeat"]).code, 5);
+    assert_eq!(log.of("tools/call").len(), 2);
+    let unknown = place.json(&["runs", "unknown", "--json"]);
+    let unknown = unknown.as_array().unwrap();
+    assert_eq!(unknown.len(), 2);
+    for call in unknown {
+        let run = call["run"].as_str().unwrap();
+        let settled = place.run(&[
+            "runs",
+            "settle",
+            run,
+            "1",
+            "--did-not",
+            "--note",
+            "I\u{1b}[2J looked",
+        ]);
+        assert_eq!(settled.code, 0, "{settled:#?}");
+    }
+    assert_eq!(place.json(&["runs", "unknown", "--json"]), json!([]));
+    assert_eq!(
+        place.json(&["runs", "list", "--json"])[1]["command"],
+        "settle"
+    );
+    let run = unknown[0]["run"].as_str().unwrap();
+    let shown = place.run(&["runs", "show", run]).out;
+    assert!(
+        shown.contains("call 1: unknown in ")
+            && shown.contains("it did not take effect: I\\u{1b}[2J looked"),
+        "{shown}"
+    );
+    assert_eq!(
+        call(&[]).code,
+        5,
+        "now it may be made: nothing had happened"
+    );
+    assert_eq!(log.of("tools/call").len(), 3);
+}
+
+#[test]
+fn only_what_is_unknown_is_settled() {
+    let (place, _log) = lab();
+    place.run(&["call", "lab", "keep", "--allow", "*"]);
+    let runs = place.json(&["runs", "list", "--json"]);
+    let run = runs[0]["id"].as_str().unwrap();
+    let mut told = Vec::new();
+    for words in [
+        &["runs", "settle", run, "1", "--happened"][..],
+        &["runs", "settle", run, "2", "--happened"],
+        &["runs", "settle", "nothing", "1", "--happened"],
+    ] {
+        let ran = place.run(words);
+        assert_eq!(ran.code, 2, "{ran:#?}");
+        told.push(place.tidy(&ran.err));
+    }
+    insta::assert_snapshot!(told.join("\n"), @"
+    error: call 1 of RUN is completed; only an unknown outcome can be settled
+    error: the run RUN has no call 2
+    hint: `outrigger runs show RUN lists them
+    error: there is no run `nothing`
+    hint: `outrigger runs` lists them
+    ");
+    assert_eq!(place.run(&["runs", "settle", run, "1"]).code, 2);
+    assert_eq!(
+        place
+            .json(&["runs", "list", "--json"])
+            .as_array()
+            .unwrap()
+            .len(),
+        1
     );
 }
 

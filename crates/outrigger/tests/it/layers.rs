@@ -22,16 +22,14 @@ fn the_nearer_file_wins_and_is_named() {
         assert_eq!((ran.code, ran.err.as_str()), (0, ""), "{ran:#?}");
         place.tidy(&ran.out)
     };
+    let of = |shown: &str| {
+        ["user", "project", "flag"].map(|from| shown.contains(&format!("from-{from}")))
+    };
     let project = shown(&[]);
-    assert!(
-        project.contains("from-project") && !project.contains("from-user"),
-        "{project}"
-    );
+    assert_eq!(of(&project), [false, true, false], "{project}");
     let nearest = shown(&["--config", "../nearest.yaml"]);
-    assert!(
-        nearest.contains("from-flag") && !nearest.contains("from-project"),
-        "{nearest}"
-    );
+    assert_eq!(of(&nearest), [false, false, true], "{nearest}");
+    let (nearest, _) = nearest.split_once("\n\n[discovery]\n").unwrap();
     insta::assert_snapshot!(nearest, @r#"
     [servers.a]  # /project/../nearest.yaml:2
     type = "stdio"  # /project/../nearest.yaml:3
@@ -65,12 +63,14 @@ fn the_nearer_file_wins_and_is_named() {
     list = "30s"  # default
     call = "1m"  # default
     call_hard = "10m"  # default
+    late = "2s"  # default
     close = "5s"  # default
 
     [builtin]
     time = true  # default
     workspace = true  # default
     echo = false  # default
+    resources = false  # default
     "#);
 }
 

@@ -52,6 +52,12 @@ impl Model {
         ));
     }
 
+    /// Makes it the model of a place that had another one.
+    pub(crate) fn serves_again(&self, place: &Place) {
+        place.write("config/outrigger/outrigger.toml", "");
+        self.serves(place);
+    }
+
     pub(crate) fn base_url(&self) -> String {
         self.server.base_url()
     }

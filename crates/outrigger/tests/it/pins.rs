@@ -263,6 +263,11 @@ fn what_was_approved_is_what_the_model_is_shown() {
             .unwrap();
         assert_eq!(shown.len(), 1);
         assert_eq!(shown[0]["description"], pinned["description"]);
-        assert_eq!(shown[0]["parameters"], pinned["inputSchema"]);
+        // Providers want `properties`, be it empty.
+        let mut wanted = pinned["inputSchema"].clone();
+        if wanted.get("properties").is_none() {
+            wanted["properties"] = json!({});
+        }
+        assert_eq!(shown[0]["parameters"], wanted);
     }
 }

@@ -148,6 +148,14 @@ impl Place {
         shown.out
     }
 
+    /// The events of the newest run, one a line.
+    #[track_caller]
+    pub(crate) fn events(&self) -> String {
+        let runs = self.json(&["runs", "list", "--json"]);
+        self.run(&["runs", "show", runs[0]["id"].as_str().unwrap(), "--json"])
+            .out
+    }
+
     /// Processes that belong to this place: every server has its `HOME`, and so do its children.
     pub(crate) fn processes(&self) -> Vec<String> {
         let mark = format!("HOME={}", self.root.join("home").display());
@@ -220,7 +228,7 @@ fn without_port(word: &str) -> String {
 
 /// For example `20261130-103302-1a2b`.
 fn is_run(word: &str) -> bool {
-    let parts: Vec<&str> = word.trim_end_matches(['`', '.']).split('-').collect();
+    let parts: Vec<&str> = word.trim_end_matches(['`', '.', ')']).split('-').collect();
     let digits = |text: &str, count: usize| {
         text.len() == count && text.chars().all(|c| c.is_ascii_hexdigit())
     };

@@ -62,17 +62,25 @@ impl Servers {
         ));
         let mut args = vec![script.display().to_string()];
         args.extend(words.iter().map(|word| (*word).to_owned()));
-        // Where the machine has no Node.js, it is installed beside Python.
+        json!({ "command": self.node(), "args": args })
+    }
+
+    /// Where the machine has no Node.js, it is installed beside Python.
+    pub(crate) fn node(&self) -> PathBuf {
         let own = self.python("node");
-        let node = if own.is_file() {
+        if own.is_file() {
             own
         } else {
             PathBuf::from("node")
-        };
-        json!({ "command": node, "args": args })
+        }
     }
 
-    fn python(&self, name: &str) -> PathBuf {
+    /// The folder of npm's packages.
+    pub(crate) fn modules(&self) -> PathBuf {
+        self.0.join("node/node_modules")
+    }
+
+    pub(crate) fn python(&self, name: &str) -> PathBuf {
         self.0.join("python/bin").join(name)
     }
 }

@@ -84,6 +84,43 @@ fn yes_is_for_one_call_and_session_for_all_of_that_tool() {
 }
 
 #[test]
+fn a_call_that_may_have_been_made_is_asked_about_in_its_own_words() {
+    let wait = || ("mcp__lab__wait", json!({ "n": 1 }));
+    let (place, log) = lab();
+    place.user("[timeouts]\ncall = '300ms'\nlate = '50ms'");
+    let turns = [
+        Turn::calls([wait()]),
+        Turn::calls([wait()]),
+        Turn::text("That is all."),
+    ];
+    let model = Model::turns(turns);
+    model.serves(&place);
+    let mut session = at_terminal(&place, &["ask", "Do it"]);
+    session.exp_string("A call needs your approval:").unwrap();
+    session.exp_string(PROMPT).unwrap();
+    // Neither what is granted nor what was said for the session answers the other question.
+    session.send_line("a").unwrap();
+    session.exp_string("Always for which arguments?").unwrap();
+    session.send_line("*").unwrap();
+    session.exp_string("granted until").unwrap();
+    session
+        .exp_string("This call was made before, and nobody knows what came of it:")
+        .unwrap();
+    session.exp_string("before    call 1, ").unwrap();
+    session.exp_string("no answer came within 0.").unwrap();
+    session.exp_string("without an idempotency key").unwrap();
+    session
+        .exp_string("the outcome of the same call is unknown: call 1")
+        .unwrap();
+    session.exp_string(PROMPT).unwrap();
+    session.send_line("n").unwrap();
+    let (code, rest) = code(session);
+    assert_eq!(code, 5, "{rest}");
+    assert_eq!(log.of("tools/call").len(), 1);
+    place.assert_nothing_runs();
+}
+
+#[test]
 fn the_reason_of_a_no_reaches_the_model() {
     let (place, log, model, mut session) =
         asking(vec![("mcp__lab__keep", json!({ "where": "/etc" }))]);

@@ -18,18 +18,9 @@ struct Body<'a> {
     stream: bool,
     #[serde(skip_serializing_if = "Vec::is_empty")]
     system: Vec<Block<'a>>,
-    #[serde(skip_serializing_if = "Vec::is_empty")]
-    tools: Vec<Tool<'a>>,
-    messages: Vec<Entry<'a>>,
-}
-
-#[derive(Serialize)]
-struct Tool<'a> {
-    name: &'a str,
-    description: &'a str,
-    input_schema: &'a Value,
     #[serde(skip_serializing_if = "Option::is_none")]
-    cache_control: Option<CacheControl>,
+    tools: Option<&'a RawValue>,
+    messages: Vec<Entry<'a>>,
 }
 
 #[derive(Serialize)]
@@ -89,6 +80,7 @@ struct Source<'a> {
 pub(super) fn write(
     wire: &Anthropic,
     request: &ModelRequest,
+    tools: Option<&RawValue>,
     max_tokens: u32,
 ) -> Result<Vec<u8>, serde_json::Error> {
     let mut system = Vec::new();
@@ -112,19 +104,6 @@ pub(super) fn write(
             None if content.is_empty() => {}
             None => messages.push(Entry { role, content }),
         }
-    }
-    let mut tools: Vec<Tool<'_>> = request
-        .tools
-        .iter()
-        .map(|tool| Tool {
-            name: &tool.name,
-            description: &tool.description,
-            input_schema: &tool.input_schema,
-            cache_control: None,
-        })
-        .collect();
-    if let Some(tool) = tools.last_mut() {
-        tool.cache_control = BREAKPOINT;
     }
     system.last_mut().map(mark);
     messages

@@ -10,7 +10,7 @@ use serde::Serialize;
 use serde_json::value::RawValue;
 use serde_json::{Value, json};
 
-use super::{Gemini, schema};
+use super::Gemini;
 use crate::provider::history::{NO_EYES, arguments, carried, left_out};
 
 /// Stands for a signature where a call was made by another model; Gemini 3 refuses calls without
@@ -19,12 +19,12 @@ const FOREIGN_CALL: &str = "skip_thought_signature_validator";
 
 #[derive(Serialize)]
 #[serde(rename_all = "camelCase")]
-struct Body {
+struct Body<'a> {
     contents: Vec<Content>,
     #[serde(skip_serializing_if = "Option::is_none")]
     system_instruction: Option<Content>,
     #[serde(skip_serializing_if = "Option::is_none")]
-    tools: Option<Value>,
+    tools: Option<&'a RawValue>,
     #[serde(skip_serializing_if = "Option::is_none")]
     generation_config: Option<Value>,
 }
@@ -60,7 +60,11 @@ struct FunctionCall {
     args: Box<RawValue>,
 }
 
-pub(super) fn write(wire: &Gemini, request: &ModelRequest) -> Result<Vec<u8>, serde_json::Error> {
+pub(super) fn write(
+    wire: &Gemini,
+    request: &ModelRequest,
+    tools: Option<&RawValue>,
+) -> Result<Vec<u8>, serde_json::Error> {
     let mut system = Vec::new();
     let mut contents: Vec<Content> = Vec::new();
     let mut their_ids = HashMap::new();
@@ -86,26 +90,13 @@ pub(super) fn write(wire: &Gemini, request: &ModelRequest) -> Result<Vec<u8>, se
             }),
         }
     }
-    let declarations: Vec<Value> = request
-        .tools
-        .iter()
-        .map(|tool| {
-            let mut declaration = json!({ "name": tool.name, "description": tool.description });
-            // An object without properties is refused; a function without parameters is not.
-            if let Some(parameters) = schema::clean(&tool.input_schema) {
-                declaration["parameters"] = parameters;
-            }
-            declaration
-        })
-        .collect();
     serde_json::to_vec(&Body {
         contents,
         system_instruction: (!system.is_empty()).then_some(Content {
             role: None,
             parts: system,
         }),
-        tools: (!declarations.is_empty())
-            .then(|| json!([{ "functionDeclarations": declarations }])),
+        tools,
         generation_config: request
             .max_output_tokens
             .map(|limit| json!({ "maxOutputTokens": limit })),

@@ -16,7 +16,7 @@ use super::exchange::{EPILOGUE, message_of};
 use super::wire::{Load, Wire, exchange_of};
 use crate::connection::CloseReport;
 use crate::frame::{SseItem, SseReader};
-use crate::link::{Agreed, Ends, Link, LinkEvent, Outgoing, Purpose, Tasks};
+use crate::link::{Agreed, Ends, Head, Link, LinkEvent, Outgoing, Purpose, Tasks};
 use crate::oauth::Authorizer;
 use crate::rpc::Failure;
 use crate::{HttpSpec, Limits};
@@ -169,12 +169,15 @@ async fn post(
         Purpose::Notification(method) => Some(*method),
         Purpose::Reply => None,
     };
+    let mut headers = wire.post_headers(method);
+    if let Purpose::Request(Head {
+        trace: Some(trace), ..
+    }) = purpose
+    {
+        trace.add_headers(&mut headers);
+    }
     let answer = match wire
-        .send(
-            Method::POST,
-            wire.post_headers(method),
-            Some(Load { body, ticket }),
-        )
+        .send(Method::POST, headers, Some(Load { body, ticket }))
         .await
     {
         Ok(answer) => answer,

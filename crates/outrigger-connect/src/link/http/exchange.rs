@@ -160,6 +160,9 @@ impl Exchange<'_> {
         if self.head.method == "server/discover" {
             Wire::probing(&mut headers);
         }
+        if let Some(trace) = &self.head.trace {
+            trace.add_headers(&mut headers);
+        }
         if self.head.method == "server/discover"
             || self.wire.is_modern() && self.head.method != "initialize"
         {

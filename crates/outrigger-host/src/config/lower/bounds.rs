@@ -8,7 +8,15 @@ use crate::config::problem::Severity;
 use crate::config::report::{Report, join};
 use crate::config::value;
 
-const TIMEOUTS: [&str; 6] = ["start", "probe", "list", "call", "call_hard", "close"];
+const TIMEOUTS: [&str; 7] = [
+    "start",
+    "probe",
+    "list",
+    "call",
+    "call_hard",
+    "late",
+    "close",
+];
 
 /// The keys of `limits` that bound a server.
 pub(crate) const LIMITS: [&str; 6] = [
@@ -39,6 +47,7 @@ pub(crate) fn timeouts<'n>(
                 hard_at = Some(entry.node.at);
                 &mut deadlines.call_hard
             }
+            "late" => &mut deadlines.late,
             "close" => &mut deadlines.close,
             _ => {
                 report.unknown(Severity::Error, entry, path, &TIMEOUTS);

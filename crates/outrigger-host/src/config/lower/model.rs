@@ -23,6 +23,7 @@ const KEYS: &[&str] = &[
     "key",
     "key_env",
     "context_tokens",
+    "strict",
     "headers",
 ];
 
@@ -134,6 +135,12 @@ fn provider(low: &mut Lowering<'_>, provider: &Entry) -> Option<ProviderSettings
                 if let Some(value) = value {
                     low.note("context_tokens", entry.at, value.into());
                     settings.context_tokens = Some(Setting { value, origin });
+                }
+            }
+            "strict" => {
+                if let Some(value) = value::truth(&mut low.report, &path, node) {
+                    low.note("strict", entry.at, value.into());
+                    settings.strict = Some(Setting { value, origin });
                 }
             }
             "base_url" => {

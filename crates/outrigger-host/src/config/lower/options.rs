@@ -2,11 +2,13 @@
 
 use outrigger_connect::{Deadlines, Framing, Limits, PROTOCOL_VERSIONS, Protocol};
 
-use super::bounds;
 use super::server::Lowering;
+use super::{bounds, repeating};
 use crate::config::defaults::ServerDefaults;
-use crate::config::node::{Entry, Node};
+use crate::config::node::{Entry, Node, Value};
+use crate::config::repeating::Repeating;
 use crate::config::report::Report;
+use crate::config::server::ServerStart;
 use crate::config::value;
 use crate::questions::Answers;
 
@@ -24,7 +26,11 @@ pub(crate) struct Options {
     pub(crate) limits: Limits,
     pub(crate) allowed_tools: Option<Vec<String>>,
     pub(crate) disabled_tools: Vec<String>,
+    /// Globs over raw tool names: these are shown to a model whatever else is there.
+    pub(crate) always: Vec<String>,
+    pub(crate) start: ServerStart,
     pub(crate) answers: Answers,
+    pub(crate) repeating: Repeating,
 }
 
 impl Options {
@@ -73,7 +79,19 @@ impl Options {
             "limits" => bounds::limits(report, path, node, &mut self.limits),
             "allowed_tools" => self.allowed_tools = globs(report, path, node),
             "disabled_tools" => self.disabled_tools = globs(report, path, node).unwrap_or_default(),
+            "start" => {
+                let words = [("eager", ServerStart::Eager), ("lazy", ServerStart::Lazy)];
+                self.start = value::word(report, path, node, &words).unwrap_or_default();
+            }
+            "always" => self.always = always(report, path, node).unwrap_or_default(),
             "answers" => self.answers = answers(report, path, node).unwrap_or_default(),
+            "idempotent" => {
+                self.repeating.idempotent = value::truth(report, path, node).unwrap_or(false);
+            }
+            "retries" => {
+                self.repeating.retries = repeating::retries(report, path, node).unwrap_or(0);
+            }
+            "tools" => self.repeating.tools = repeating::tools(report, path, node),
             _ => return false,
         }
         true
@@ -128,6 +146,19 @@ fn answers(report: &mut Report<'_>, path: &str, node: &Node) -> Option<Answers> 
         *slot = true;
     }
     Some(answers)
+}
+
+/// `true`: all tools; a list: those whose names match.
+fn always(report: &mut Report<'_>, path: &str, node: &Node) -> Option<Vec<String>> {
+    match &node.value {
+        Value::Bool(true) => Some(vec!["*".to_owned()]),
+        Value::Bool(false) => Some(Vec::new()),
+        Value::List(_) => globs(report, path, node),
+        _ => {
+            report.mismatch(path, node, "true, false or a list of globs over tool names");
+            None
+        }
+    }
 }
 
 fn globs(report: &mut Report<'_>, path: &str, node: &Node) -> Option<Vec<String>> {

@@ -153,6 +153,8 @@ fn rule(report: &mut Report<'_>, path: &str, node: &Node) -> PolicyRule {
             "tool" => &mut tools.tool,
             "server" => &mut tools.server,
             "raw" => &mut tools.raw,
+            "prompt" => &mut tools.prompt,
+            "resource" => &mut tools.resource,
             _ => {
                 decided |= entry.key == "decision";
                 rule_key(report, path, &inner, entry, &mut rule);
@@ -166,7 +168,14 @@ fn rule(report: &mut Report<'_>, path: &str, node: &Node) -> PolicyRule {
     if nameless && !unusable {
         report
             .error(node.at, path, format!("`{path}` has no `tool`"))
-            .hint("`tool`, `server` or `raw` say which tools it is about");
+            .hint("`tool`, `server` or `raw` say which tools it is about, `prompt` and `resource` what else");
+    }
+    if tools.mixes() {
+        let message = format!("`{path}` is about more than one of tools, prompts and resources");
+        report
+            .error(node.at, path, message)
+            .hint("make a rule for each");
+        unusable = true;
     }
     if !decided {
         report.error(node.at, path, format!("`{path}` has no `decision`"));
@@ -206,6 +215,8 @@ fn rule_key(
                 "tool",
                 "server",
                 "raw",
+                "prompt",
+                "resource",
                 "decision",
                 "when",
                 "reason",

@@ -1,10 +1,11 @@
-//! `[limits]`, `[timeouts]`, `[builtin]` and `[secrets]`. They merge key by key: the nearest file that has a key
+//! `[limits]`, `[timeouts]`, `[builtin]`, `[discovery]` and `[secrets]`. They merge key by key: the nearest file that has a key
 //! wins.
 
 use std::time::Duration;
 
 use super::bounds;
 use crate::config::defaults::ServerDefaults;
+use crate::config::discovery::{DiscoveryMode, DiscoverySettings};
 use crate::config::node::{Entry, Node, Value};
 use crate::config::origin::Setting;
 use crate::config::problem::Severity;
@@ -79,12 +80,14 @@ pub(crate) fn builtin(report: &mut Report<'_>, node: &Node, builtin: &mut Builti
             "time" => &mut builtin.time,
             "workspace" => &mut builtin.workspace,
             "echo" => &mut builtin.echo,
+            "resources" => &mut builtin.resources,
+            "artifacts" => &mut builtin.artifacts,
             _ => {
                 report.unknown(
                     Severity::Error,
                     entry,
                     "builtin",
-                    &["time", "workspace", "echo"],
+                    &["time", "workspace", "echo", "resources", "artifacts"],
                 );
                 continue;
             }
@@ -92,6 +95,37 @@ pub(crate) fn builtin(report: &mut Report<'_>, node: &Node, builtin: &mut Builti
         set(report, entry, slot, |report| {
             value::truth(report, &key, &entry.node)
         });
+    }
+}
+
+const DISCOVERY: [&str; 4] = ["mode", "context_percent", "floor_tokens", "index_tokens"];
+
+/// Takes over what one file says about how much of the tools a model is shown.
+pub(crate) fn discovery(report: &mut Report<'_>, node: &Node, settings: &mut DiscoverySettings) {
+    for entry in value::table(report, "discovery", node).unwrap_or_default() {
+        let key = join("discovery", &entry.key);
+        let node = &entry.node;
+        match entry.key.as_str() {
+            "mode" => set(report, entry, &mut settings.mode, |report| {
+                value::word(report, &key, node, &DiscoveryMode::WORDS)
+            }),
+            "context_percent" => set(report, entry, &mut settings.context_percent, |report| {
+                let percent = value::count(report, &key, node)?;
+                if percent > 100 {
+                    let message = format!("`{key}` is a share of the context, at most 100");
+                    report.error(node.at, &key, message);
+                    return None;
+                }
+                Some(percent)
+            }),
+            "floor_tokens" => set(report, entry, &mut settings.floor_tokens, |report| {
+                value::count(report, &key, node)
+            }),
+            "index_tokens" => set(report, entry, &mut settings.index_tokens, |report| {
+                value::count(report, &key, node)
+            }),
+            _ => report.unknown(Severity::Error, entry, "discovery", &DISCOVERY),
+        }
     }
 }
 
@@ -111,7 +145,7 @@ pub(crate) fn secrets(report: &mut Report<'_>, node: &Node, timeout: &mut Settin
     }
 }
 
-fn set<T>(
+pub(super) fn set<T>(
     report: &mut Report<'_>,
     entry: &Entry,
     slot: &mut Setting<T>,

@@ -53,7 +53,12 @@ const KEYS: &[&str] = &[
     "limits",
     "allowed_tools",
     "disabled_tools",
+    "always",
+    "start",
     "answers",
+    "idempotent",
+    "retries",
+    "tools",
 ];
 
 /// What other hosts call our keys.
@@ -162,7 +167,10 @@ impl Lowering<'_> {
             description: rest.description,
             allowed_tools: rest.allowed_tools,
             disabled_tools: rest.disabled_tools,
+            always: rest.always,
+            start: rest.start,
             answers: rest.answers,
+            repeating: rest.repeating,
             written: self.take_written(),
             gaps: std::mem::take(&mut self.gaps),
         })))
@@ -185,6 +193,10 @@ impl Lowering<'_> {
             }
             "enabled" | "disabled" => {
                 value::truth(&mut self.report, &path, &entry.node);
+            }
+            // Words that other hosts use for something else.
+            "idempotent" | "retries" | "tools" if dialect == Dialect::Foreign => {
+                self.unknown(dialect, &path, entry);
             }
             _ if rest.key(self, key, &path, entry) => self.note(key, entry.at, shown(&entry.node)),
             _ => self.unknown(dialect, &path, entry),

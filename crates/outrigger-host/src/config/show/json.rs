@@ -48,6 +48,8 @@ pub fn to_json(config: &Config) -> Value {
         "timeouts": timeouts(config),
         "tls": tls(config),
         "builtin": builtin(config),
+        "discovery": discovery(config),
+        "results": results(config),
         "hooks": list(&config.hooks, |hook| json!({
             "event": hook.event.as_str(),
             "trusted": hook.is_trusted(),
@@ -55,6 +57,10 @@ pub fn to_json(config: &Config) -> Value {
             "origin": origin(&hook.origin),
         })),
         "secrets": { "timeout": setting(&config.secret_timeout, |&time| duration_text(time).into()) },
+        "artifacts": super::artifacts(&config.artifacts)
+            .into_iter()
+            .map(|(key, value)| (key.to_owned(), setting(&value, Clone::clone)))
+            .collect::<Map<_, _>>(),
         "files": list(&config.files, file),
         "problems": list(&config.problems, problem),
     })
@@ -109,6 +115,8 @@ fn rule(rule: &PolicyRule) -> Value {
         "tool": rule.tools.tool,
         "server": rule.tools.server,
         "raw": rule.tools.raw,
+        "prompt": rule.tools.prompt,
+        "resource": rule.tools.resource,
         "decision": rule.decision.as_str(),
         "when": rule.when.as_ref().map(Condition::source),
         "counts": rule.counts(),
@@ -180,12 +188,35 @@ fn builtin(config: &Config) -> Value {
         object["running"] = running.contains(&name).into();
         object
     };
+    let mut all: Map<String, Value> = config
+        .builtin
+        .each()
+        .into_iter()
+        .map(|(name, on)| (name.to_owned(), value(on, name)))
+        .collect();
+    let artifacts = setting(&config.builtin.artifacts, |&on| on.into());
+    all.insert("artifacts".to_owned(), artifacts);
+    Value::Object(all)
+}
+
+fn results(config: &Config) -> Value {
+    let each = config.results.each().into_iter();
+    let mut all: Map<String, Value> = each
+        .map(|(key, tokens)| (key.to_owned(), setting(tokens, |&tokens| tokens.into())))
+        .collect();
+    let tools = list(
+        &config.results.tools,
+        |room| json!({ "tool": room.written, "tokens": room.tokens, "origin": origin(&room.origin) }),
+    );
+    all.insert("tools".to_owned(), tools);
+    Value::Object(all)
+}
+
+fn discovery(config: &Config) -> Value {
+    let settings = super::discovery(&config.discovery).into_iter();
     Value::Object(
-        config
-            .builtin
-            .each()
-            .into_iter()
-            .map(|(name, on)| (name.to_owned(), value(on, name)))
+        settings
+            .map(|(key, value)| (key.to_owned(), setting(&value, Value::clone)))
             .collect(),
     )
 }

@@ -26,6 +26,9 @@ pub fn render(config: &Config, origin: bool) -> String {
     page.model(config);
     page.limits(config);
     page.builtin(config);
+    page.artifacts(config);
+    page.discovery(config);
+    page.results(config);
     page.hooks(config);
     let errors: Vec<_> = config
         .problems
@@ -105,6 +108,8 @@ impl Page {
                 ("tool", rule.tools.tool.as_deref()),
                 ("server", rule.tools.server.as_deref()),
                 ("raw", rule.tools.raw.as_deref()),
+                ("prompt", rule.tools.prompt.as_deref()),
+                ("resource", rule.tools.resource.as_deref()),
                 ("decision", Some(rule.decision.as_str())),
                 ("when", rule.when.as_ref().map(Condition::source)),
                 ("reason", rule.reason.as_deref()),
@@ -184,6 +189,57 @@ impl Page {
                     "the configured server `{name}` stands in its place"
                 ));
             }
+        }
+        let artifacts = &config.builtin.artifacts;
+        if artifacts.origin.line > 0 {
+            self.setting("artifacts", artifacts, |&on| on.into());
+        }
+    }
+
+    fn results(&mut self, config: &Config) {
+        let results = &config.results;
+        let written = results
+            .each()
+            .into_iter()
+            .filter(|(_, it)| it.origin.line > 0);
+        let written: Vec<_> = written.collect();
+        if !written.is_empty() {
+            self.blank();
+            self.put("[results]");
+        }
+        for (name, tokens) in written {
+            self.setting(name, tokens, |&tokens| tokens.into());
+        }
+        if !results.tools.is_empty() {
+            self.blank();
+            self.put("[results.tools]");
+        }
+        for (at, room) in results.tools.iter().enumerate() {
+            // Of one glob, the nearest file counts.
+            let later = &results.tools[at + 1..];
+            if !later.iter().any(|other| other.written == room.written) {
+                self.line(&key(&room.written), &room.tokens.into(), Some(&room.origin));
+            }
+        }
+    }
+
+    fn artifacts(&mut self, config: &Config) {
+        let settings = super::artifacts(&config.artifacts);
+        if settings.iter().all(|(_, setting)| setting.origin.line == 0) {
+            return;
+        }
+        self.blank();
+        self.put("[artifacts]");
+        for (key, setting) in settings {
+            self.setting(key, &setting, Clone::clone);
+        }
+    }
+
+    fn discovery(&mut self, config: &Config) {
+        self.blank();
+        self.put("[discovery]");
+        for (key, setting) in super::discovery(&config.discovery) {
+            self.setting(key, &setting, Value::clone);
         }
     }
 

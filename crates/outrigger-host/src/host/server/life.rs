@@ -7,12 +7,13 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, PoisonError};
 use std::time::{Duration, Instant};
 
-use outrigger_connect::{Connection, Era, ListError, LoginMark, ServerSpec, SignedOff};
+use outrigger_connect::{Connection, Era, ListError, LoginMark, Offer, ServerSpec, SignedOff};
 use outrigger_journal::Event;
 use tokio::sync::watch;
 
 use super::{Failure, Launch, Ready, ServerState, fail};
 use crate::catalog::{CatalogTool, Instructions, ServerCatalog, SetAside, Standing, ToolFilter};
+use crate::config::Repeating;
 use crate::pins::ServerIdentity;
 
 /// Announcements of changed tools within this time are one.
@@ -36,6 +37,7 @@ pub(super) struct Life {
     pub(super) standing: Standing,
     pub(super) filter: ToolFilter,
     pub(super) identity: Option<ServerIdentity>,
+    pub(super) repeating: Repeating,
     pub(super) launch: Launch,
     pub(super) state: watch::Sender<ServerState>,
     pub(super) restarted: Arc<AtomicBool>,
@@ -136,7 +138,7 @@ impl Life {
         }
     }
 
-    fn stopped(&self) {
+    pub(super) fn stopped(&self) {
         self.state.send_replace(ServerState::Stopped);
     }
 
@@ -256,6 +258,7 @@ impl Life {
         }
         let mut catalog = ServerCatalog::read(&self.spec.name, self.standing, listing);
         catalog.as_of = as_of;
+        catalog.resources = connection.declares(Offer::Resources);
         catalog.instructions = connection.peer().instructions.as_deref().and_then(|text| {
             Instructions::read(
                 &self.launch.redactor.redact(text),
@@ -267,6 +270,8 @@ impl Life {
                 "configuration names the tool `{stranger}`, which the server does not have"
             ));
         }
+        let broken = self.launch.broken.take_out(&mut catalog.tools);
+        catalog.set_aside.extend(broken);
         let admits = |tool: &mut Arc<CatalogTool>| !self.filter.admits(&tool.raw_name);
         catalog.withheld = catalog.tools.extract_if(.., admits).collect();
         if let Some(identity) = &self.identity {
@@ -307,12 +312,41 @@ impl Life {
             tokens: catalog.tokens(),
             took_ms: u64::try_from(took.as_millis()).unwrap_or(u64::MAX),
         });
+        if !again {
+            self.tell_of_keys(catalog);
+        }
         // Told before anybody can go on because of it.
         self.publish(Some(Arc::clone(catalog)));
         self.state.send_replace(ServerState::Ready(Arc::new(Ready {
             connection: connection.clone(),
             took,
         })));
+    }
+
+    /// Tells of idempotency keys that configuration names and none of the tools meant takes.
+    fn tell_of_keys(&self, catalog: &ServerCatalog) {
+        let takes = |tool: &CatalogTool, key: &str| {
+            let properties = tool.input_schema.get("properties");
+            properties.is_some_and(|properties| properties.get(key).is_some())
+        };
+        for said in &self.repeating.tools {
+            let Some(key) = &said.idempotency_key else {
+                continue;
+            };
+            let mut meant = catalog
+                .tools
+                .iter()
+                .filter(|tool| said.is_about(&tool.raw_name));
+            if !meant.any(|tool| takes(tool, key)) {
+                self.launch.run.record(Event::ServerWarned {
+                    server: self.spec.name.to_string(),
+                    warning: format!(
+                        "none of its tools that are called `{}` takes an argument `{key}`, which `idempotency_key` names for them",
+                        said.glob
+                    ),
+                });
+            }
+        }
     }
 
     /// Keeps the catalog in step until the server is not ready any more.
@@ -373,7 +407,7 @@ impl Life {
         }
     }
 
-    fn publish(&self, tools: Option<Arc<ServerCatalog>>) {
+    pub(super) fn publish(&self, tools: Option<Arc<ServerCatalog>>) {
         let mut catalog = self
             .launch
             .catalog

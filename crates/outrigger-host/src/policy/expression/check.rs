@@ -198,7 +198,7 @@ impl<'e> Walk<'e> {
                 hint: Some(hint),
             });
         }
-        self.reads_call |= matches!(name, "args" | "origins" | "principal");
+        self.reads_call |= matches!(name, "args" | "args_from" | "origins" | "principal");
         Ok(())
     }
 }

@@ -14,6 +14,7 @@ fn subject() -> Subject<'static> {
             ..Annotations::default()
         },
         standing: Standing::default(),
+        offered: None,
     }
 }
 
@@ -26,6 +27,7 @@ fn judged(condition: &str, arguments: &str) -> Result<bool, String> {
         arguments,
         principal: Principal::Model,
         origins: &origins,
+        args_from: &["crm"].into_iter().collect(),
     };
     condition.holds(&Facts::new(&call.subject, Mode::Default, Some(&call)))
 }
@@ -163,10 +165,10 @@ fn conditions_are_checked_when_they_are_read() {
         )
     })
     .collect();
-    insta::assert_snapshot!(told.join("\n"), @"
+    insta::assert_snapshot!(told.join("\n"), @r"
     args.amount <=: column 15: it ends too early
     : column 1: it ends too early
-    amount <= 50: there is no `amount`; there are args, tool, server, mode, principal, annotations, origins
+    amount <= 50: there is no `amount`; there are args, args_from, tool, server, mode, principal, annotations, origins
     arg.amount <= 50: there is no `arg`; did you mean `args`?
     args.name.lowerCase() == 'x': there is no function `lowerCase`; there are `size`, `contains`, `startsWith`, `endsWith`, `matches`, `has`, `all`, `exists` and more
     args.n <= 9007199254740993.0: `9007199254740992` is too large to be exact; write it without a point and exponent
@@ -222,6 +224,7 @@ fn the_cost_is_bounded_by_the_arguments() {
         arguments: &arguments,
         principal: Principal::Model,
         origins: &origins,
+        args_from: &origins,
     };
     let (facts, condition) = (
         Facts::new(&call.subject, Mode::Default, Some(&call)),

@@ -86,7 +86,7 @@ fn an_excerpt_hides_what_looks_secret() {
 fn unknown_keys_suggest_the_nearest() {
     insta::assert_snapshot!(toml("[servers.a]\ncommand = 'x'\nargz = []"), @"project/.outrigger/outrigger.toml:3:1: unknown key `argz` in `servers.a`; did you mean `args`?");
     insta::assert_snapshot!(toml("[servers.a]\ncommand = 'x'\nenvironment = {}"), @"project/.outrigger/outrigger.toml:3:1: unknown key `environment` in `servers.a`; did you mean `env`?");
-    insta::assert_snapshot!(toml("[servers.a]\ncommand = 'x'\nzzzzzz = 1"), @"project/.outrigger/outrigger.toml:3:1: unknown key `zzzzzz` in `servers.a`; known keys: command, args, env, cwd, url, headers, ca_file, oauth, type, enabled, description, read_only, instructions, protocol, versions, framing, timeouts, limits, allowed_tools, disabled_tools, answers");
+    insta::assert_snapshot!(toml("[servers.a]\ncommand = 'x'\nzzzzzz = 1"), @"project/.outrigger/outrigger.toml:3:1: unknown key `zzzzzz` in `servers.a`; known keys: command, args, env, cwd, url, headers, ca_file, oauth, type, enabled, description, read_only, instructions, protocol, versions, framing, timeouts, limits, allowed_tools, disabled_tools, always, start, answers, idempotent, retries, tools");
     insta::assert_snapshot!(toml("[server.a]\ncommand = 'x'"), @"project/.outrigger/outrigger.toml:1:2: unknown key `server`; did you mean `servers`?");
     insta::assert_snapshot!(toml("[servers.a]\ncommand = 'x'\ntimeouts.cal = '1s'\nlimits.tool = 3"), @r"
     project/.outrigger/outrigger.toml:3:10: unknown key `cal` in `servers.a.timeouts`; did you mean `call`?
@@ -94,10 +94,10 @@ fn unknown_keys_suggest_the_nearest() {
     ");
     insta::assert_snapshot!(Place::with("user/outrigger.toml", "[limits]\nmax_turn = 3\n[builtin]\nclock = true\n[model]\ndefalt = 'x'\n[model.providers.p]\nurl = 'x'\n[policy]\nrulez = 1").lines(), @r"
     user/outrigger.toml:2:1: unknown key `max_turn` in `limits`; did you mean `max_turns`?
-    user/outrigger.toml:4:1: unknown key `clock` in `builtin`; known keys: time, workspace, echo
+    user/outrigger.toml:4:1: unknown key `clock` in `builtin`; known keys: time, workspace, echo, resources, artifacts
     user/outrigger.toml:6:1: unknown key `defalt` in `model`; did you mean `default`?
     user/outrigger.toml:10:1: unknown key `rulez` in `policy`; did you mean `rule`?
-    user/outrigger.toml:8:1: unknown key `url` in `model.providers.p`; known keys: kind, base_url, key, key_env, context_tokens, headers
+    user/outrigger.toml:8:1: unknown key `url` in `model.providers.p`; known keys: kind, base_url, key, key_env, context_tokens, strict, headers
     ");
     insta::assert_snapshot!(json("{\"mcpServer\": {\"a\": {\"command\": \"x\"}}}"), @"project/.mcp.json:1:2: `mcpServer` is not a key that is used here; did you mean `mcpServers`?");
     insta::assert_snapshot!(json("{\"a\": {\"command\": \"x\"}}"), @r#"project/.mcp.json:1:2: the server `a` stands outside of any table; put the servers into a table: `{"mcpServers": {…}}`"#);
@@ -204,10 +204,10 @@ fn a_variable_that_is_not_set_is_named_with_its_field() {
 
 #[test]
 fn policy_faults_are_said() {
-    insta::assert_snapshot!(toml("[policy]\ndefault = 'allow'\n[[policy.rule]]\ntool = 'x'\ndecision = 'never'\n[[policy.rule]]\ntol = 'x'\n[[policy.rule]]\ntool = '['\ndecision = 'ask'"), @"
+    insta::assert_snapshot!(toml("[policy]\ndefault = 'allow'\n[[policy.rule]]\ntool = 'x'\ndecision = 'never'\n[[policy.rule]]\ntol = 'x'\n[[policy.rule]]\ntool = '['\ndecision = 'ask'"), @r"
     project/.outrigger/outrigger.toml:2:1: `policy.default` cannot become `allow` by a file of the project; it stays `ask`; say it in your own `outrigger.toml`, or with `--config`
     project/.outrigger/outrigger.toml:5:12: `policy.rule[0].decision` cannot be `never`; it can be `allow`, `ask` or `deny`
-    project/.outrigger/outrigger.toml:6:1: `policy.rule[1]` has no `tool`; `tool`, `server` or `raw` say which tools it is about
+    project/.outrigger/outrigger.toml:6:1: `policy.rule[1]` has no `tool`; `tool`, `server` or `raw` say which tools it is about, `prompt` and `resource` what else
     project/.outrigger/outrigger.toml:6:1: `policy.rule[1]` has no `decision`
     project/.outrigger/outrigger.toml:7:1: unknown key `tol` in `policy.rule[1]`; did you mean `tool`?
     project/.outrigger/outrigger.toml:9:8: `policy.rule[2].tool` is a broken glob: unclosed character class; missing ']'

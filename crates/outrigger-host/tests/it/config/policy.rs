@@ -161,7 +161,7 @@ fn what_is_wrong_with_a_rule_is_told_at_its_place() {
         "user/outrigger.toml",
         "[[policy.rule]]\ntool = 'x'\nwhen = 'arg.n <= 50'\ndecision = 'allow'\n[[policy.rule]]\nwhen = 'args.n <='\ndecision = 'allow'\n[[policy.rule]]\nserver = 'x'\nwhen = 'true'\nread_only = true\ndecision = 'allow'\n",
     );
-    insta::assert_snapshot!(place.page(), @"
+    insta::assert_snapshot!(place.page(), @r"
     error: `policy.rule[0].when` cannot be used: there is no `arg`
       user/outrigger.toml:3:8
          |
@@ -174,7 +174,7 @@ fn what_is_wrong_with_a_rule_is_told_at_its_place() {
          |
        5 | [[policy.rule]]
          | ^
-      hint: `tool`, `server` or `raw` say which tools it is about
+      hint: `tool`, `server` or `raw` say which tools it is about, `prompt` and `resource` what else
 
     error: `policy.rule[1].when` cannot be used: column 10: it ends too early
       user/outrigger.toml:6:8

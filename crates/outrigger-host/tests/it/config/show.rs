@@ -49,13 +49,16 @@ default = "ask"
 /// The page, as it is whatever the folder.
 fn shown(origin: bool) -> String {
     let place = place();
-    place.tidy(&show::render(&place.load_trusted(), origin))
+    let shown = place.tidy(&show::render(&place.load_trusted(), origin));
+    assert!(!shown.contains("literal-") && !shown.contains("tok-12345"));
+    let (shown, discovery) = shown.split_once("\n\n[discovery]\n").unwrap();
+    assert!(discovery.starts_with("mode = \"auto\""), "{discovery}");
+    shown.to_owned()
 }
 
 #[test]
 fn effective_values_with_their_places() {
-    let shown = shown(true);
-    insta::assert_snapshot!(shown, @r#"
+    insta::assert_snapshot!(shown(true), @r#"
     [servers.files]  # project/.mcp.json:3
     command = "home/bin/files"  # project/.mcp.json:4
     args = ["--token", "••••", "${DIR:-data}", "line\nbreak \"q\""]  # project/.mcp.json:5
@@ -116,6 +119,7 @@ fn effective_values_with_their_places() {
     list = "30s"  # default
     call = "1m"  # default
     call_hard = "10m"  # default
+    late = "2s"  # default
     close = "5s"  # default
 
     [builtin]
@@ -123,8 +127,8 @@ fn effective_values_with_their_places() {
     # the configured server `time` stands in its place
     workspace = true  # default
     echo = false  # default
+    resources = false  # default
     "#);
-    assert!(!shown.contains("literal-") && !shown.contains("tok-12345"));
 }
 
 #[test]
@@ -189,6 +193,7 @@ fn without_places_it_is_plain() {
     list = "30s"
     call = "1m"
     call_hard = "10m"
+    late = "2s"
     close = "5s"
 
     [builtin]
@@ -196,6 +201,7 @@ fn without_places_it_is_plain() {
     # the configured server `time` stands in its place
     workspace = true
     echo = false
+    resources = false
     "#);
 }
 

@@ -5,7 +5,6 @@ use std::process::ExitCode;
 
 use outrigger_host::config::{self, Mode};
 use outrigger_host::policy::{Policy, Replayed, replay};
-use outrigger_journal::Journal;
 use serde_json::json;
 use tokio_util::sync::CancellationToken;
 
@@ -40,7 +39,7 @@ pub(super) async fn run(
     let mut config = session::configuration(common, screen)?;
     config.servers.extend(other.servers.drain(..));
     let policy = Policy::new(&other.policy, &[])?;
-    let journal = Journal::open(&surroundings::journal(common)?)?;
+    let journal = session::open_journal(common, screen)?;
     let found = journal.find(&wanted.run).await?;
     let Some(run) = found else {
         let error = format!("there is no run `{}`", wanted.run);

@@ -5,7 +5,7 @@ use std::process::ExitCode;
 
 use outrigger_host::catalog::Catalog;
 use outrigger_host::config::{self, Config, PolicyCase};
-use outrigger_host::policy::{Call, NamedTool, Origins, Policy, Subject, Verdict};
+use outrigger_host::policy::{Call, NamedTool, Origins, Policy, Reach, Subject, Verdict};
 use outrigger_host::toolset::nearest;
 use serde_json::json;
 use tokio_util::sync::CancellationToken;
@@ -94,13 +94,19 @@ fn decide(case: &PolicyCase, policy: &Policy, config: &Config, catalog: &Catalog
     named.annotations = case.annotations;
     let builtin = catalog.find(&case.tool);
     let subject = builtin.map_or(named.subject(), |tool| Subject::from(&**tool));
+    let reach = Reach::of(&case.tool, &case.arguments, config);
+    let subject = reach
+        .as_ref()
+        .map_or(subject, |reach| reach.within(subject));
     let origins: Origins = case.origins.iter().collect();
+    let args_from: Origins = case.args_from.iter().collect();
     let policy = policy.in_mode(case.mode.unwrap_or(policy.mode()));
     policy.decide(&Call {
         subject,
         arguments: &case.arguments,
         principal: case.principal,
         origins: &origins,
+        args_from: &args_from,
     })
 }
 

@@ -7,7 +7,7 @@ use std::sync::Arc;
 use outrigger_host::catalog::{Catalog, CatalogTool};
 use outrigger_host::config::Config;
 use outrigger_host::policy::{
-    Call, Considered, Effect, NamedTool, Origins, Policy, Principal, Subject, Verdict,
+    Call, Considered, Effect, NamedTool, Origins, Policy, Principal, Reach, Subject, Verdict,
 };
 use outrigger_host::toolset::nearest;
 use serde_json::{Value, json};
@@ -53,7 +53,13 @@ pub(super) async fn run(
     let policy = Policy::new(&config.policy, &[])?;
     let origins: Origins = args.origin.iter().collect();
     let told = match &arguments {
-        Some(arguments) => of_call(&policy, subject, arguments, &origins),
+        Some(arguments) => {
+            let reach = Reach::of(&args.tool, arguments, &config);
+            let subject = reach
+                .as_ref()
+                .map_or(subject, |reach| reach.within(subject));
+            of_call(&policy, subject, arguments, &origins)
+        }
         None => of_tool(&policy, subject),
     };
     if args.json {
@@ -70,6 +76,7 @@ fn of_call(policy: &Policy, subject: Subject<'_>, arguments: &str, origins: &Ori
         arguments,
         principal: Principal::Model,
         origins,
+        args_from: &Origins::default(),
     });
     Told {
         decision: explained.verdict.decision.to_string(),

@@ -1,7 +1,8 @@
 //! A run told line by line. Events that another line tells as well have none of their own.
 
-use outrigger_journal::{CallLine, DecidedBy, Event, HookSaid};
+use outrigger_journal::{ArtifactRef, CallLine, Counted, DecidedBy, Event, HookSaid, OutcomeKind};
 
+use crate::answer;
 use crate::display::seconds;
 use crate::visible;
 
@@ -12,6 +13,7 @@ pub(super) fn told(event: &Event, calls: &[CallLine]) -> Option<String> {
         return Some(visible::lines(&told).into_owned());
     }
     let told = of_server(event)
+        .or_else(|| of_offer(event))
         .or_else(|| of_call(event, calls))
         .or_else(|| of_run(event))?;
     Some(visible::line(&told).into_owned())
@@ -53,6 +55,7 @@ fn of_server(event: &Event) -> Option<String> {
             answer,
             by,
             reason,
+            ..
         } => {
             let during = tool
                 .as_deref()
@@ -75,6 +78,63 @@ fn of_server(event: &Event) -> Option<String> {
     })
 }
 
+fn of_offer(event: &Event) -> Option<String> {
+    Some(match event {
+        Event::PromptFetched {
+            server,
+            prompt,
+            asked_by,
+            by,
+            rule,
+            outcome,
+            error,
+            bytes,
+            took_ms,
+            ..
+        } => fetched(
+            &format!("server {server}: prompt `{prompt}`"),
+            (asked_by, *by, rule.as_deref()),
+            (*outcome, error.as_deref()),
+            (*bytes, *took_ms),
+        ),
+        Event::ResourceRead {
+            server,
+            uri,
+            asked_by,
+            by,
+            rule,
+            outcome,
+            error,
+            bytes,
+            took_ms,
+        } => fetched(
+            &format!("server {server}: resource `{uri}`"),
+            (asked_by, *by, rule.as_deref()),
+            (*outcome, error.as_deref()),
+            (*bytes, *took_ms),
+        ),
+        _ => return None,
+    })
+}
+
+/// A prompt or resource that somebody wanted: what, who and why, how it ended, how much it was.
+fn fetched(
+    what: &str,
+    (asked_by, by, rule): (&str, Option<DecidedBy>, Option<&str>),
+    (outcome, error): (OutcomeKind, Option<&str>),
+    (bytes, took_ms): (u64, u64),
+) -> String {
+    let decided = match (by, rule) {
+        (Some(by), Some(rule)) => format!(", decided by {} ({rule})", who(by)),
+        _ => String::new(),
+    };
+    let end = match error {
+        Some(error) => format!("{}: {error}", outcome.as_str()),
+        None => format!("{bytes} bytes in {}", seconds(took_ms)),
+    };
+    format!("{what} for a {asked_by}{decided}: {end}")
+}
+
 fn of_turn(event: &Event) -> Option<String> {
     Some(match event {
         Event::TurnStarted {
@@ -83,6 +143,7 @@ fn of_turn(event: &Event) -> Option<String> {
             tokens,
             ..
         } => format!("turn {turn}: {tools} tools, ~{tokens} tokens"),
+        Event::PersonSaid { text } => format!("said:\n{}", indented(text)),
         Event::ModelRetry {
             turn,
             attempt,
@@ -98,14 +159,16 @@ fn of_turn(event: &Event) -> Option<String> {
             calls,
             took_ms,
             text,
+            counted,
         } => {
+            let ours = counted.as_ref().map(ours).unwrap_or_default();
             let said = if text.is_empty() {
                 String::new()
             } else {
                 format!("\n{}", indented(text))
             };
             format!(
-                "turn {turn}: {calls} calls asked for, {} in ({} cached), {} out, {}{said}",
+                "turn {turn}: {calls} calls asked for, {} in ({} cached), {} out, {}{ours}{said}",
                 usage.input,
                 usage.cached,
                 usage.output,
@@ -116,6 +179,16 @@ fn of_turn(event: &Event) -> Option<String> {
     })
 }
 
+/// What this side counted of a turn's request.
+fn ours(counted: &Counted) -> String {
+    format!(
+        "; counted {} ({}), {} of them declarations",
+        answer::in_all(counted),
+        counted.by,
+        visible::thousands(counted.declarations)
+    )
+}
+
 fn of_call(event: &Event, calls: &[CallLine]) -> Option<String> {
     Some(match event {
         Event::CallProposed {
@@ -124,10 +197,7 @@ fn of_call(event: &Event, calls: &[CallLine]) -> Option<String> {
             arguments,
             ..
         } => {
-            let sent = calls
-                .iter()
-                .find(|line| line.call == *call)
-                .map_or(arguments, |line| &line.arguments);
+            let sent = sent(calls, *call).unwrap_or(arguments);
             format!("call {call}: {tool} {}", visible::folded_json(sent))
         }
         Event::CallDecided {
@@ -147,18 +217,26 @@ fn of_call(event: &Event, calls: &[CallLine]) -> Option<String> {
         Event::HookRan {
             call: Some(call), ..
         } => format!("call {call}: {}", of_hook(event)?),
+        Event::CallRetried {
+            call,
+            attempt,
+            reason,
+            ..
+        } => format!("call {call}: attempt {} after: {reason}", attempt + 1),
         Event::CallEnded {
             call,
             outcome,
             summary,
             took_ms,
             tokens,
+            artifacts,
             ..
         } => {
             format!(
-                "call {call}: {} in {}, ~{tokens} tokens: {summary}",
+                "call {call}: {} in {}, ~{tokens} tokens: {summary}{}",
                 outcome.as_str(),
-                seconds(*took_ms)
+                seconds(*took_ms),
+                kept(artifacts)
             )
         }
         Event::LateAnswer {
@@ -173,9 +251,26 @@ fn of_call(event: &Event, calls: &[CallLine]) -> Option<String> {
     })
 }
 
+/// What was sent. Calls come in order, and there may be many.
+fn sent(calls: &[CallLine], call: u32) -> Option<&String> {
+    let at = calls.binary_search_by_key(&call, |line| line.call).ok()?;
+    Some(&calls.get(at)?.arguments)
+}
+
 fn of_run(event: &Event) -> Option<String> {
     match event {
         Event::HookRan { call: None, .. } => of_hook(event),
+        Event::RunResumed { from } => Some(format!("goes on where {from} stopped")),
+        Event::CallSettled {
+            of,
+            call,
+            happened,
+            note,
+        } => Some(format!(
+            "call {call} of {of}: settled: {}{}",
+            super::settle::word(*happened),
+            because(note.as_deref())
+        )),
         Event::RunEnded { status, reason, .. } => Some(format!(
             "ended: {}{}",
             status.as_str(),
@@ -212,6 +307,20 @@ fn of_hook(event: &Event) -> Option<String> {
         seconds(*took_ms),
         because(reason.as_deref())
     ))
+}
+
+/// The artifacts of an answer.
+fn kept(artifacts: &[ArtifactRef]) -> String {
+    let kept = artifacts.iter().map(|artifact| {
+        let ArtifactRef {
+            handle,
+            bytes,
+            media_type,
+            ..
+        } = artifact;
+        format!("; {handle} ({media_type}, {bytes} bytes)")
+    });
+    kept.collect::<Vec<_>>().concat()
 }
 
 fn because(reason: Option<&str>) -> String {

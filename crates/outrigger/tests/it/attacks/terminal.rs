@@ -110,6 +110,7 @@ fn nothing_in_a_run_or_its_record_does_either() {
         let ours = [
             "run ",
             "began ",
+            "took ",
             "model ",
             "folder ",
             "question ",

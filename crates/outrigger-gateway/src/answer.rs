@@ -1,0 +1,157 @@
+//! How the end of a call is told to the client that made it.
+//!
+//! Promises: what a server answered goes on byte for byte, a result as a result and an error of the
+//! protocol as one, unless hooks have changed what may be read of it. What did not come to a result is one that says so, in the words that every model
+//! reads, with the outcome under [`MARK`]. A call that its own client gave up is not answered.
+
+use outrigger_host::CallReport;
+use outrigger_host::outcome::{CallOutcome, Rejection, UnknownReason};
+use outrigger_host::result::ToolResult;
+use outrigger_host::words::Words;
+use serde::Deserialize;
+use serde::de::IgnoredAny;
+use serde_json::value::RawValue;
+use serde_json::{Value, json};
+
+use crate::message::{self, Fault};
+use crate::outlet::Reply;
+use crate::view::View;
+
+/// The member of `_meta` that tells the number of the call in its run, and how it ended.
+const MARK: &str = "outrigger/call";
+
+/// What a person can do where a rule asks and nobody answers.
+const HOW_TO_ALLOW: &str = " The person who runs this gateway can allow it by a rule of its configuration or with \
+    `--allow`; a client that takes questions (elicitation) is asked.";
+
+/// What is told of a tool whose definition nobody has approved as it is now.
+pub(crate) const HELD_BACK: &str = "Not called: the server has changed this tool's definition since it was \
+    approved. A person has to look at it first (`outrigger pin`).";
+
+/// A request, as far as its answer depends on it.
+pub(crate) struct Asked<'a> {
+    pub(crate) id: &'a RawValue,
+    pub(crate) modern: bool,
+    pub(crate) view: &'a View,
+}
+
+impl Asked<'_> {
+    /// The answer; `None` when the client wants none. `whole` is what the server answered, where it did. `missing`: why a tool that clients are shown is not
+    /// known to the host now.
+    pub(crate) fn answer(
+        &self,
+        (report, whole): (&CallReport, &RawValue),
+        missing: Option<&str>,
+    ) -> Option<Reply> {
+        let Self { id, modern, view } = *self;
+        let told = |text: &str| message::result(id, &result_of(text, modern, Some(report)));
+        match (&report.outcome, missing) {
+            (CallOutcome::Completed(result), _) if report.hooked => {
+                let text = words(report, view);
+                Some(message::result(
+                    id,
+                    &content(&text, result.is_error, modern).to_string(),
+                ))
+            }
+            (CallOutcome::Completed(result), _) => Some(completed(id, (result, whole), modern)),
+            (
+                CallOutcome::Rejected(Rejection::Cancelled)
+                | CallOutcome::Unknown(UnknownReason::Cancelled),
+                _,
+            ) => None,
+            (CallOutcome::Rejected(Rejection::UnknownTool { .. }), None) => {
+                // MCP, "Tools", "Error Handling".
+                Some(Fault::params(words(report, view)).reply(Some(id)))
+            }
+            (_, Some(missing)) => Some(told(missing)),
+            (CallOutcome::Rejected(Rejection::NobodyToAsk { .. }), _) => {
+                Some(told(&(words(report, view) + HOW_TO_ALLOW)))
+            }
+            _ => Some(told(&words(report, view))),
+        }
+    }
+}
+
+fn completed(id: &RawValue, (result, whole): (&ToolResult, &RawValue), modern: bool) -> Reply {
+    #[derive(Deserialize)]
+    struct Kind {
+        #[serde(rename = "resultType", default)]
+        kind: Option<IgnoredAny>,
+    }
+    #[derive(Deserialize)]
+    struct Code {
+        code: i64,
+    }
+    if let Some(error) = result.protocol_error() {
+        // Positive codes are those of HTTP.
+        match serde_json::from_str::<Code>(error.get()) {
+            Ok(Code { code }) if code < 0 => {
+                return message::passed_error(id, code, &without_null(error));
+            }
+            _ => return message::result(id, &as_error(result, modern)),
+        }
+    }
+    let raw = whole.get();
+    let kind = serde_json::from_str::<Kind>(raw)
+        .ok()
+        .and_then(|it| it.kind);
+    match raw.strip_prefix('{') {
+        Some(rest) if modern && kind.is_none() => {
+            let comma = if rest.trim_start().starts_with('}') {
+                ""
+            } else {
+                ","
+            };
+            message::result(id, &format!("{{\"resultType\":\"complete\"{comma}{rest}"))
+        }
+        _ => message::result(id, raw),
+    }
+}
+
+/// `data` that was not there is not made up.
+fn without_null(error: &RawValue) -> String {
+    let text = error.get();
+    match text.strip_suffix(",\"data\":null}") {
+        Some(rest) => format!("{rest}}}"),
+        None => text.to_owned(),
+    }
+}
+
+/// A refusal of HTTP.
+fn as_error(result: &ToolResult, modern: bool) -> String {
+    let text = outrigger_host::words::plain(result).join("\n");
+    result_of(&text, modern, None)
+}
+
+fn content(text: &str, is_error: bool, modern: bool) -> Value {
+    let mut result = json!({
+        "content": [{ "type": "text", "text": text }],
+        "isError": is_error,
+    });
+    if modern {
+        result["resultType"] = "complete".into();
+    }
+    result
+}
+
+fn result_of(text: &str, modern: bool, report: Option<&CallReport>) -> String {
+    let mut result = content(text, true, modern);
+    if let Some(report) = report {
+        let outcome = report.outcome.kind().as_str();
+        result["_meta"] = json!({ MARK: { "id": report.call, "outcome": outcome } });
+    }
+    result.to_string()
+}
+
+fn words(report: &CallReport, view: &View) -> String {
+    let texts: Vec<_> = report.words.iter().filter_map(text).collect();
+    view.in_their_names(&texts.join("\n"))
+}
+
+/// The text of a piece, where it is one.
+pub(crate) fn text(words: &Words) -> Option<&str> {
+    match words {
+        Words::Text(text) => Some(text),
+        Words::Image { .. } => None,
+    }
+}

@@ -1,0 +1,202 @@
+//! One call of a client while it is under way, and how its client is reached meanwhile.
+//!
+//! Promises: what belongs to a call goes to the client that made it and to nobody else. Progress and
+//! log messages may be lost to a client that does not read; questions are not.
+
+use std::fmt::Write as _;
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError, Weak};
+
+use outrigger_connect::{Progress, wire};
+use serde::Deserialize;
+use serde_json::Number;
+use serde_json::value::RawValue;
+use tokio::sync::{mpsc, oneshot};
+
+use crate::client::{Client, Level};
+use crate::message;
+use crate::outlet::Outlet;
+use crate::session::Session;
+
+/// A call under way.
+pub(crate) struct Flight {
+    pub(crate) client: Arc<Client>,
+    /// Where its client is asked.
+    way: Way,
+    line: Mutex<Line>,
+    /// What its client would have had to be able to, for a question that was put to nobody.
+    lacks: OnceLock<&'static str>,
+}
+
+enum Way {
+    /// By requests.
+    Session(Weak<Session>),
+    /// In results, one round after the other.
+    Rounds(mpsc::Sender<Ask>),
+}
+
+/// Where a client hears of its call.
+struct Line {
+    outlet: Outlet,
+    /// What it wants progress to be called by.
+    progress: Option<Box<RawValue>>,
+}
+
+/// A question for the next round.
+#[derive(Debug)]
+pub(crate) struct Ask {
+    pub(crate) method: &'static str,
+    /// What its server calls it, where it does.
+    pub(crate) name: Option<String>,
+    /// JSON object.
+    pub(crate) params: String,
+    pub(crate) answer: oneshot::Sender<Box<RawValue>>,
+}
+
+impl Flight {
+    /// A call of a client of the legacy era.
+    pub(crate) fn of_session(
+        session: &Arc<Session>,
+        client: Arc<Client>,
+        outlet: Outlet,
+        progress: Option<&RawValue>,
+    ) -> Self {
+        Self {
+            client,
+            way: Way::Session(Arc::downgrade(session)),
+            line: Line::new(outlet, progress),
+            lacks: OnceLock::new(),
+        }
+    }
+
+    /// A call of a client of the modern era; its questions come out of the receiver.
+    pub(crate) fn of_rounds(
+        client: Arc<Client>,
+        outlet: Outlet,
+        progress: Option<&RawValue>,
+    ) -> (Self, mpsc::Receiver<Ask>) {
+        let (asks, asked) = mpsc::channel(16);
+        let flight = Self {
+            client,
+            way: Way::Rounds(asks),
+            line: Line::new(outlet, progress),
+            lacks: OnceLock::new(),
+        };
+        (flight, asked)
+    }
+
+    fn line(&self) -> MutexGuard<'_, Line> {
+        self.line.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Its client has come back for the next round.
+    pub(crate) fn goes_on(&self, outlet: Outlet, progress: Option<&RawValue>) {
+        *self.line() = Line {
+            outlet,
+            progress: progress.map(ToOwned::to_owned),
+        };
+    }
+
+    pub(crate) fn progressed(&self, progress: &Progress) {
+        let line = self.line();
+        let Some(token) = &line.progress else { return };
+        let mut params = format!(
+            "{{\"progressToken\":{},\"progress\":{}",
+            token.get(),
+            number(progress.progress)
+        );
+        if let Some(total) = progress.total {
+            let _ = write!(params, ",\"total\":{}", number(total));
+        }
+        if let Some(words) = &progress.message {
+            let _ = write!(params, ",\"message\":{}", wire::quote(words));
+        }
+        params.push('}');
+        line.outlet
+            .hint(message::notification("notifications/progress", &params));
+    }
+
+    /// Passes a log message on, if its client wants to hear it.
+    pub(crate) fn logged(&self, params: &RawValue) {
+        #[derive(Deserialize)]
+        struct Shape {
+            level: Level,
+        }
+        let least = match &self.way {
+            Way::Session(session) => session.upgrade().map(|session| session.level()),
+            Way::Rounds(_) => self.client.level,
+        };
+        let level = serde_json::from_str::<Shape>(params.get()).map(|shape| shape.level);
+        if let (Some(least), Ok(level)) = (least, level)
+            && level >= least
+        {
+            self.line()
+                .outlet
+                .hint(message::notification("notifications/message", params.get()));
+        }
+    }
+
+    /// Its client cannot be asked something.
+    pub(crate) fn lacked(&self, capability: &'static str) {
+        // The first one is told.
+        let _ = self.lacks.set(capability);
+    }
+
+    /// The capability whose lack kept a question from its client.
+    pub(crate) fn lacks(&self) -> Option<&'static str> {
+        self.lacks.get().copied()
+    }
+
+    /// Asks its client; the error says why there is no answer, worded for who asked.
+    pub(crate) async fn ask(
+        &self,
+        method: &'static str,
+        params: String,
+        name: Option<&str>,
+    ) -> Result<Box<RawValue>, String> {
+        match &self.way {
+            Way::Session(session) => {
+                let Some(session) = session.upgrade() else {
+                    return Err(gone());
+                };
+                let outlet = self.line().outlet.clone();
+                session.ask(&outlet, method, &params).await
+            }
+            Way::Rounds(asks) => {
+                let (answer, answered) = oneshot::channel();
+                let ask = Ask {
+                    method,
+                    name: name.map(ToOwned::to_owned),
+                    params,
+                    answer,
+                };
+                asks.send(ask).await.map_err(|_| gone())?;
+                answered.await.map_err(|_| gone())
+            }
+        }
+    }
+}
+
+impl Line {
+    fn new(outlet: Outlet, progress: Option<&RawValue>) -> Mutex<Self> {
+        Mutex::new(Self {
+            outlet,
+            progress: progress.map(ToOwned::to_owned),
+        })
+    }
+}
+
+fn gone() -> String {
+    "the client that made the call is not there any more".to_owned()
+}
+
+/// Whole numbers without a fraction, as most servers write them.
+#[allow(
+    clippy::cast_possible_truncation,
+    reason = "the range is checked before"
+)]
+fn number(value: f64) -> Number {
+    if value.fract() == 0.0 && value.abs() < 9e15 {
+        return (value as i64).into();
+    }
+    Number::from_f64(value).unwrap_or_else(|| 0.into())
+}

@@ -1,0 +1,58 @@
+//! Sessions of the legacy era, by the id that each request names.
+//!
+//! Promises: an id cannot be guessed; bounded in number, and one that was not used for long is
+//! forgotten first.
+
+use std::collections::HashMap;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, Instant};
+
+use base64::Engine as _;
+use base64::engine::general_purpose::URL_SAFE_NO_PAD;
+use hyper::header::HeaderValue;
+
+use crate::session::Session;
+
+/// A session that was not used for this long may go. Clients begin another one then.
+const UNUSED: Duration = Duration::from_mins(60);
+
+/// All of them.
+#[derive(Default)]
+pub(crate) struct Sessions(Mutex<HashMap<HeaderValue, Kept>>);
+
+struct Kept {
+    session: Arc<Session>,
+    used: Instant,
+}
+
+impl Sessions {
+    fn all(&self) -> MutexGuard<'_, HashMap<HeaderValue, Kept>> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Keeps a session; its id. `None`: there are `most` already, or there is no randomness.
+    pub(crate) fn add(&self, session: Arc<Session>, most: usize) -> Option<HeaderValue> {
+        let mut bytes = [0; 24];
+        getrandom::fill(&mut bytes).ok()?;
+        let id = HeaderValue::from_str(&URL_SAFE_NO_PAD.encode(bytes)).ok()?;
+        let used = Instant::now();
+        let mut all = self.all();
+        all.retain(|_, kept| kept.used.elapsed() < UNUSED || kept.session.is_busy());
+        if all.len() >= most {
+            return None;
+        }
+        all.insert(id.clone(), Kept { session, used });
+        Some(id)
+    }
+
+    pub(crate) fn get(&self, id: &HeaderValue) -> Option<Arc<Session>> {
+        let mut all = self.all();
+        let kept = all.get_mut(id)?;
+        kept.used = Instant::now();
+        Some(Arc::clone(&kept.session))
+    }
+
+    pub(crate) fn remove(&self, id: &HeaderValue) -> Option<Arc<Session>> {
+        self.all().remove(id).map(|kept| kept.session)
+    }
+}

@@ -1,0 +1,28 @@
+//! Serves the governed catalog as an MCP server, in both eras, to any other host.
+//!
+//! Promises: each call of a client passes [`Host::call`](outrigger_host::Host::call) and nothing else;
+//! what a server answered goes on byte for byte; a listing is answered at once from what is known,
+//! whatever servers do, and whoever has listed is told when it changes; what belongs to one client
+//! (its calls, its questions, its progress) reaches no other.
+//! Leaves out: models, the terminal and the environment. This crate listens, and besides the redirect
+//! of a login nothing else does.
+
+mod answer;
+mod client;
+mod clients;
+mod flight;
+mod front;
+mod gateway;
+mod http;
+mod listen;
+mod message;
+mod names;
+mod outlet;
+mod parked;
+mod pipe;
+mod session;
+mod view;
+
+pub use clients::Clients;
+pub use gateway::{Gateway, Naming, Settings};
+pub use listen::{ListenError, Listener};

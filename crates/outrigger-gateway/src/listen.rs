@@ -1,0 +1,155 @@
+//! Where clients connect: a TCP port of this machine, a Unix socket.
+//!
+//! Promises: a port is bound on loopback only, since who connects is not asked who they are; a socket
+//! is its owner's alone, and one that a program left behind is replaced, one that is served is not; a
+//! connection too many is closed at once.
+
+use std::io;
+use std::net::SocketAddr;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::time::Duration;
+
+use tokio::net::TcpListener;
+#[cfg(unix)]
+use tokio::net::{UnixListener, UnixStream};
+use tokio::sync::Semaphore;
+
+use crate::gateway::Core;
+use crate::http;
+
+/// After a failure to accept (too many open files, as a rule).
+const PAUSE: Duration = Duration::from_millis(100);
+
+/// Why nothing is listened on.
+#[derive(Debug, thiserror::Error)]
+pub enum ListenError {
+    /// Not an address of this machine alone.
+    #[error(
+        "`{0}` is reached from elsewhere, and clients cannot be told apart yet: serve on 127.0.0.1"
+    )]
+    NotLoopback(SocketAddr),
+    /// It cannot be had.
+    #[error("cannot listen on `{place}`: {error}")]
+    Bind {
+        /// The address or the path.
+        place: String,
+        /// Why.
+        error: io::Error,
+    },
+    /// Another program serves there.
+    #[error("`{0}` is served by another program")]
+    Served(PathBuf),
+}
+
+/// Something that clients connect to.
+#[derive(Debug)]
+pub struct Listener(Kind);
+
+#[derive(Debug)]
+enum Kind {
+    Tcp(TcpListener),
+    #[cfg(unix)]
+    Socket(UnixListener, Remove),
+}
+
+/// A socket's file, which goes with its listener.
+#[derive(Debug)]
+struct Remove(PathBuf);
+
+impl Drop for Remove {
+    fn drop(&mut self) {
+        // Somebody may have removed it already.
+        let _ = std::fs::remove_file(&self.0);
+    }
+}
+
+impl Listener {
+    /// Streamable HTTP at `/mcp` of a loopback address.
+    pub async fn http(address: SocketAddr) -> Result<Self, ListenError> {
+        if !address.ip().is_loopback() {
+            return Err(ListenError::NotLoopback(address));
+        }
+        let listener = TcpListener::bind(address).await;
+        let listener = listener.map_err(|error| bind(&address, error))?;
+        Ok(Self(Kind::Tcp(listener)))
+    }
+
+    /// Lines over a Unix socket.
+    #[cfg(unix)]
+    pub async fn socket(path: &Path) -> Result<Self, ListenError> {
+        use std::os::unix::fs::{FileTypeExt as _, PermissionsExt as _};
+
+        let failed = |error| bind(&path.display(), error);
+        if std::fs::symlink_metadata(path).is_ok_and(|file| file.file_type().is_socket()) {
+            if UnixStream::connect(path).await.is_ok() {
+                return Err(ListenError::Served(path.to_owned()));
+            }
+            std::fs::remove_file(path).map_err(failed)?;
+        }
+        let listener = UnixListener::bind(path).map_err(failed)?;
+        let remove = Remove(path.to_owned());
+        let owner = std::fs::Permissions::from_mode(0o600);
+        std::fs::set_permissions(path, owner).map_err(failed)?;
+        Ok(Self(Kind::Socket(listener, remove)))
+    }
+
+    /// Where clients find it.
+    pub fn place(&self) -> String {
+        match &self.0 {
+            Kind::Tcp(listener) => match listener.local_addr() {
+                Ok(address) => format!("http://{address}{}", http::PATH),
+                Err(error) => error.to_string(),
+            },
+            #[cfg(unix)]
+            Kind::Socket(_, Remove(path)) => path.display().to_string(),
+        }
+    }
+}
+
+fn bind(place: &dyn std::fmt::Display, error: io::Error) -> ListenError {
+    ListenError::Bind {
+        place: place.to_string(),
+        error,
+    }
+}
+
+/// Serves whoever connects, until the gateway is stopped.
+pub(crate) async fn serve(core: &Arc<Core>, listener: Listener) {
+    let room = Arc::new(Semaphore::new(core.limits.connections));
+    tokio::select! {
+        () = core.stop.cancelled() => {}
+        () = accept(core, &listener, &room) => {}
+    }
+}
+
+async fn accept(core: &Arc<Core>, Listener(listener): &Listener, room: &Arc<Semaphore>) {
+    loop {
+        let taken = match listener {
+            Kind::Tcp(listener) => listener.accept().await.map(|(stream, _)| {
+                // Answers are small, and each is waited for.
+                let _ = stream.set_nodelay(true);
+                let (core, slot) = (Arc::clone(core), Arc::clone(room).try_acquire_owned());
+                core.tasks.clone().spawn(async move {
+                    if let Ok(_slot) = slot {
+                        Box::pin(http::serve(core, stream)).await;
+                    }
+                });
+            }),
+            #[cfg(unix)]
+            Kind::Socket(listener, _) => listener.accept().await.map(|(stream, _)| {
+                let (core, slot) = (Arc::clone(core), Arc::clone(room).try_acquire_owned());
+                core.tasks.clone().spawn(async move {
+                    if let Ok(_slot) = slot {
+                        let (reader, writer) = stream.into_split();
+                        Box::pin(crate::pipe::serve(&core, reader, writer)).await;
+                    }
+                });
+            }),
+        };
+        if let Err(error) = taken {
+            tracing::debug!(%error, "a connection was not accepted");
+            tokio::time::sleep(PAUSE).await;
+        }
+    }
+}

@@ -1,0 +1,376 @@
+//! `tools/call`, of both eras.
+//!
+//! Promises: one call of the host for each call of a client, however many rounds of questions it takes;
+//! a call to a server that is starting waits for it, for a while. A client of the modern era that goes
+//! away gives its call up; one of the legacy era has to say so.
+
+use std::borrow::Cow;
+use std::collections::HashMap;
+use std::sync::Arc;
+use std::time::Duration;
+
+use outrigger_connect::{Progress, wire};
+use outrigger_host::offers::OfferError;
+use outrigger_host::outcome::{CallOutcome, Rejection};
+use outrigger_host::pins::HeldTool;
+use outrigger_host::policy::Principal;
+use outrigger_host::words::{self, Checks, Whose};
+use outrigger_host::{CallContext, CallReport, ProposedCall};
+use serde::Deserialize;
+use serde_json::json;
+use serde_json::value::RawValue;
+use tokio::sync::{mpsc, oneshot};
+use tokio_util::sync::CancellationToken;
+
+use super::{Session, Task, busy};
+use crate::answer;
+use crate::client::Meta;
+use crate::flight::{Ask, Flight};
+use crate::message::{self, Fault};
+use crate::outlet::Reply;
+use crate::view::Entry;
+
+/// A client's answers, by the names of the questions.
+pub(super) type Answers = HashMap<String, Box<RawValue>>;
+
+/// Questions within this time are put to the client together.
+const TOGETHER: Duration = Duration::from_millis(5);
+
+#[derive(Deserialize)]
+struct Params<'a> {
+    name: String,
+    #[serde(borrow, default)]
+    arguments: Option<&'a RawValue>,
+    #[serde(rename = "inputResponses", default)]
+    answers: Option<Answers>,
+    #[serde(rename = "requestState", default)]
+    state: Option<String>,
+}
+
+/// A call that is being made.
+pub(crate) struct Made {
+    /// What its client wants: the method, and a name or an address.
+    subject: (String, String),
+    /// Where its name leads.
+    entry: Option<Entry>,
+    flight: Arc<Flight>,
+    ended: oneshot::Receiver<Ended>,
+    cancel: CancellationToken,
+    /// Questions for a client of the modern era; `None` for one of the legacy era.
+    asked: Option<mpsc::Receiver<Ask>>,
+    /// Those that were put to it, by our name for each.
+    open: Vec<(String, Ask)>,
+    questions: u32,
+}
+
+/// What came of it.
+pub(crate) enum Ended {
+    Call(Box<CallReport>),
+    Fetch(Result<Box<RawValue>, OfferError>),
+}
+
+impl Session {
+    pub(super) async fn call(self: &Arc<Self>, task: Task) {
+        let reply = match self.answer(&task).await {
+            Ok(reply) => reply,
+            Err(fault) => Some(fault.reply(Some(&task.id))),
+        };
+        if let Some(reply) = reply {
+            task.outlet.end(reply).await;
+        }
+    }
+
+    async fn answer(self: &Arc<Self>, task: &Task) -> Result<Option<Reply>, Fault> {
+        let text = task.params.as_deref().map_or("null", RawValue::get);
+        let params: Params<'_> = serde_json::from_str(text)
+            .map_err(|error| Fault::params(format!("`tools/call` cannot be read: {error}")))?;
+        let progress = Meta::of(task.params.as_deref()).and_then(|meta| meta.progress);
+        let mut made = match &params.state {
+            Some(state) if task.client.modern => {
+                let subject = (task.method.as_str(), params.name.as_str());
+                self.resume(task, subject, (state, params.answers.unwrap_or_default()))?
+            }
+            _ => self.make(task, params, progress).await?,
+        };
+        self.drive(task, &mut made).await
+    }
+
+    /// Takes up what was left for its client's answers.
+    pub(super) fn resume(
+        &self,
+        task: &Task,
+        (method, name): (&str, &str),
+        (state, answers): (&str, Answers),
+    ) -> Result<Made, Fault> {
+        let fits = |made: &Made| made.subject.0 == method && made.subject.1 == name;
+        let mut made = self.core.parked.take(state, fits).ok_or_else(|| {
+            Fault::params("`requestState` is none that was given for this, or was used before")
+        })?;
+        let progress = Meta::of(task.params.as_deref()).and_then(|meta| meta.progress);
+        made.flight.goes_on(task.outlet.clone(), progress);
+        made.take(answers);
+        Ok(made)
+    }
+
+    /// Begins a call.
+    async fn make(
+        self: &Arc<Self>,
+        task: &Task,
+        params: Params<'_>,
+        progress: Option<&RawValue>,
+    ) -> Result<Made, Fault> {
+        let core = &self.core;
+        let most = core.limits.calls;
+        let slot = Arc::clone(&core.room).try_acquire_owned();
+        let slot = slot.map_err(|_| busy(&format!("{most} calls are under way")))?;
+        let entry = self.lead(task, &params.name).await;
+        let host_name = entry.as_ref().map_or(&params.name, |entry| &entry.host);
+        let (flight, asked) = self.flight(task, progress);
+        let known = core.clients.enter(Arc::clone(&flight));
+        let cancel = core.abort.child_token();
+        let heard = Arc::clone(&flight);
+        let context = CallContext {
+            cancel: cancel.clone(),
+            deadline: None,
+            caller: Some(known.number),
+            principal: Principal::Client,
+            on_progress: Some(Arc::new(move |progress: Progress| {
+                heard.progressed(&progress);
+            })),
+        };
+        let proposed = ProposedCall {
+            tool: host_name.clone(),
+            arguments: params.arguments.map_or("", RawValue::get).to_owned(),
+            turn: None,
+        };
+        let (done, ended) = oneshot::channel();
+        let (host, toolset) = (core.host.clone(), core.views.toolset());
+        // The call goes on without its client, so that how it ended is written.
+        core.tasks.spawn(async move {
+            let call = Box::pin(host.call(&toolset, proposed, context));
+            let report = known.make(call).await;
+            drop((known, slot));
+            let _ = done.send(Ended::Call(Box::new(report)));
+        });
+        let made = Made::new(
+            (task.method.clone(), params.name),
+            (flight, asked),
+            ended,
+            cancel,
+        );
+        Ok(Made { entry, ..made })
+    }
+
+    /// How the client of a request is reached while it is under way.
+    pub(super) fn flight(
+        self: &Arc<Self>,
+        task: &Task,
+        progress: Option<&RawValue>,
+    ) -> (Arc<Flight>, Option<mpsc::Receiver<Ask>>) {
+        let (client, outlet) = (Arc::clone(&task.client), task.outlet.clone());
+        if client.modern {
+            let (flight, asked) = Flight::of_rounds(client, outlet, progress);
+            (Arc::new(flight), Some(asked))
+        } else {
+            (
+                Arc::new(Flight::of_session(self, client, outlet, progress)),
+                None,
+            )
+        }
+    }
+
+    /// Where the name of a tool leads, once its server has started.
+    async fn lead(&self, task: &Task, name: &str) -> Option<Entry> {
+        let core = &self.core;
+        let mut entry = core.views.current().entry(name).cloned();
+        if entry.is_none() && core.views.waits_for_the_unknown() {
+            tokio::select! {
+                () = task.cancel.cancelled() => {}
+                () = core.first_listing() => {}
+            }
+            entry = core.views.current().entry(name).cloned();
+        }
+        let entry = entry?;
+        if let Some(mut state) = core.host.watch(&entry.server) {
+            let started = state.wait_for(|state| !state.is_starting());
+            tokio::select! {
+                () = task.cancel.cancelled() => {}
+                _ = tokio::time::timeout(core.limits.start, started) => {}
+            }
+        }
+        Some(entry)
+    }
+
+    /// From here to an answer: the call's end, or questions.
+    pub(super) async fn drive(&self, task: &Task, made: &mut Made) -> Result<Option<Reply>, Fault> {
+        if !made.open.is_empty() {
+            return self.park(task, made).map(Some);
+        }
+        loop {
+            tokio::select! {
+                biased;
+                ended = &mut made.ended => {
+                    let report = match ended {
+                        Ok(Ended::Call(report)) => report,
+                        Ok(Ended::Fetch(fetched)) => return super::fetch::fetched(task, fetched),
+                        Err(_) => return Err(Fault::new(message::FAILED, "the gateway is ending")),
+                    };
+                    if let Some(fault) = missing(made, task, &report) {
+                        return Err(fault);
+                    }
+                    let view = self.core.views.current();
+                    let known = made.entry.as_ref().filter(|_| is_unknown(&report));
+                    let missing = known.map(|entry| self.why_missing(entry));
+                    let asked = answer::Asked {
+                        id: &task.id,
+                        modern: task.client.modern,
+                        view: &view,
+                    };
+                    let whole = match &report.outcome {
+                        CallOutcome::Completed(result) => self.core.host.whole(result).await,
+                        _ => Ok(Cow::Borrowed(RawValue::NULL)),
+                    };
+                    let whole = whole.map_err(|error| {
+                        let what = format!("the call was made, and its answer cannot be read again: {error}");
+                        Fault::new(-32603, what)
+                    })?;
+                    return Ok(asked.answer((&report, &whole), missing.as_deref()));
+                }
+                Some(ask) = next(&mut made.asked) => {
+                    // Those that were asked with it come at once.
+                    tokio::time::sleep(TOGETHER).await;
+                    made.ask(ask);
+                    return self.park(task, made).map(Some);
+                }
+                () = task.cancel.cancelled(), if !made.cancel.is_cancelled() => made.cancel.cancel(),
+            }
+        }
+    }
+
+    /// Why a tool that clients are shown cannot be called now.
+    fn why_missing(&self, entry: &Entry) -> String {
+        let host = &self.core.host;
+        let catalog = host.catalog();
+        let held = catalog
+            .servers
+            .get(&entry.server)
+            .map(|server| &server.held);
+        let is_it = |held: &HeldTool| held.tool.name.as_str() == entry.host;
+        if held.is_some_and(|held| held.iter().any(is_it)) {
+            return answer::HELD_BACK.to_owned();
+        }
+        let state = host.watch(&entry.server);
+        let reason = state.and_then(|state| state.borrow().why_missing());
+        let reason = reason.unwrap_or_else(|| "it no longer offers this tool".to_owned());
+        let outcome = CallOutcome::NotSent(reason);
+        let server = Some(entry.server.as_str());
+        let words = words::for_model(&outcome, Whose::of_server(server), &Checks::default());
+        let texts = words.iter().filter_map(answer::text);
+        texts.collect::<Vec<_>>().join("\n")
+    }
+
+    /// Puts the open questions to the client, which is to come back.
+    fn park(&self, task: &Task, made: &mut Made) -> Result<Reply, Fault> {
+        let mut questions = Vec::new();
+        for (name, ask) in &made.open {
+            questions.push(format!(
+                "{}:{{\"method\":\"{}\",\"params\":{}}}",
+                wire::quote(name),
+                ask.method,
+                message::one_line(&ask.params)
+            ));
+        }
+        let parked = Made {
+            subject: made.subject.clone(),
+            entry: made.entry.clone(),
+            flight: Arc::clone(&made.flight),
+            ended: std::mem::replace(&mut made.ended, oneshot::channel().1),
+            cancel: made.cancel.clone(),
+            asked: made.asked.take(),
+            open: std::mem::take(&mut made.open),
+            questions: made.questions,
+        };
+        let state = self.core.parked.put(parked);
+        let state =
+            state.ok_or_else(|| busy("too many calls wait for answers of their clients"))?;
+        let result = format!(
+            "{{\"resultType\":\"input_required\",\"inputRequests\":{{{}}},\"requestState\":\"{state}\"}}",
+            questions.join(",")
+        );
+        Ok(message::result(&task.id, &result))
+    }
+}
+
+impl Made {
+    pub(super) fn new(
+        subject: (String, String),
+        (flight, asked): (Arc<Flight>, Option<mpsc::Receiver<Ask>>),
+        ended: oneshot::Receiver<Ended>,
+        cancel: CancellationToken,
+    ) -> Self {
+        Self {
+            subject,
+            entry: None,
+            flight,
+            ended,
+            cancel,
+            asked,
+            open: Vec::new(),
+            questions: 0,
+        }
+    }
+
+    fn ask(&mut self, first: Ask) {
+        let mut more = vec![first];
+        while let Some(Ok(ask)) = self.asked.as_mut().map(mpsc::Receiver::try_recv) {
+            more.push(ask);
+        }
+        for ask in more {
+            self.questions += 1;
+            let free = |name: &String| self.open.iter().all(|(known, _)| known != name);
+            let name = ask.name.clone().filter(free);
+            let name = name.unwrap_or_else(|| format!("question-{}", self.questions));
+            self.open.push((name, ask));
+        }
+    }
+
+    /// Hands answers to who asked. What was not answered stays open.
+    fn take(&mut self, mut answers: Answers) {
+        for (name, ask) in std::mem::take(&mut self.open) {
+            match answers.remove(&name) {
+                Some(answer) => drop(ask.answer.send(answer)),
+                None if ask.answer.is_closed() => {}
+                None => self.open.push((name, ask)),
+            }
+        }
+    }
+}
+
+/// A call that came to nothing because a client of the modern era cannot be asked (MCP 2026-07-28,
+/// "Missing Required Client Capability").
+fn missing(made: &Made, task: &Task, report: &CallReport) -> Option<Fault> {
+    let completed = matches!(report.outcome, CallOutcome::Completed(_));
+    let capability = made
+        .flight
+        .lacks()
+        .filter(|_| task.client.modern && !completed)?;
+    let words = format!("the tool needs a client with the capability `{capability}`");
+    let mut fault = Fault::new(message::MISSING_CAPABILITY, words);
+    fault.data = Some(json!({ "requiredCapabilities": { capability: {} } }));
+    Some(fault)
+}
+
+/// The host knows no such tool.
+fn is_unknown(report: &CallReport) -> bool {
+    matches!(
+        report.outcome,
+        CallOutcome::Rejected(Rejection::UnknownTool { .. })
+    )
+}
+
+async fn next(asked: &mut Option<mpsc::Receiver<Ask>>) -> Option<Ask> {
+    match asked {
+        Some(asked) => asked.recv().await,
+        None => None,
+    }
+}

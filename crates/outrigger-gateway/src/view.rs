@@ -1,0 +1,255 @@
+//! What clients are shown: the listing, written out once for each change, and where each name leads.
+//!
+//! Promises: a server that is starting, or has gone, keeps the tools that were last known of it, so
+//! that a listing never waits for it and never shrinks because of it; what changed is told only when
+//! the listing is another one. Leaves out: whether a call may run.
+
+pub(crate) mod definition;
+mod kept;
+
+use std::collections::{BTreeMap, HashMap};
+use std::path::PathBuf;
+use std::sync::{Arc, Mutex, PoisonError};
+
+use outrigger_connect::ServerName;
+use outrigger_host::toolset::Toolset;
+use outrigger_host::{Host, ServerState};
+use tokio::sync::watch;
+
+use crate::names::{self, Named};
+use definition::Definition;
+
+/// How long a client may take a listing for true once all servers have started, in milliseconds.
+const TTL_MS: u32 = 5000;
+
+/// A tool as clients are shown it.
+#[derive(Debug, Clone)]
+pub(crate) struct Shown {
+    /// The host's name for it.
+    pub(crate) host: String,
+    /// Its server's.
+    pub(crate) own: String,
+    pub(crate) definition: Arc<Definition>,
+}
+
+/// The tools last known of each server.
+pub(crate) type Known = BTreeMap<ServerName, Vec<Shown>>;
+
+/// What clients are shown at one moment.
+#[derive(Debug, Default)]
+pub(crate) struct View {
+    /// Counts up whenever the listing is another one.
+    pub(crate) number: u64,
+    /// The catalog's revision.
+    revision: u64,
+    toolset: Arc<Toolset>,
+    entries: HashMap<String, Entry>,
+    /// By the host's name.
+    names: HashMap<String, String>,
+    /// A `tools/list` result for each era.
+    pub(crate) legacy: String,
+    pub(crate) modern: String,
+}
+
+/// Where a name leads.
+#[derive(Debug, Clone)]
+pub(crate) struct Entry {
+    pub(crate) server: ServerName,
+    pub(crate) host: String,
+}
+
+impl View {
+    pub(crate) fn entry(&self, name: &str) -> Option<&Entry> {
+        self.entries.get(name)
+    }
+
+    /// The servers of all tools, as often as they have one.
+    pub(crate) fn servers(&self) -> impl Iterator<Item = &str> {
+        self.entries.values().map(|entry| entry.server.as_str())
+    }
+
+    /// A text of the host's with its names for tools replaced by those that clients know.
+    pub(crate) fn in_their_names(&self, text: &str) -> String {
+        let mut pieces: Vec<String> = text.split('`').map(ToOwned::to_owned).collect();
+        // Every second piece stands between backticks.
+        for piece in pieces.iter_mut().skip(1).step_by(2) {
+            if let Some(name) = self.names.get(piece.as_str()) {
+                piece.clone_from(name);
+            }
+        }
+        pieces.join("`")
+    }
+}
+
+/// Keeps the view in step with the catalog.
+pub(crate) struct Views {
+    host: Host,
+    own_names: bool,
+    file: Option<PathBuf>,
+    known: Mutex<Known>,
+    current: watch::Sender<Arc<View>>,
+    /// `serverInfo` as JSON.
+    info: String,
+}
+
+impl Views {
+    /// `file`: where it is kept what was last known, for the next start.
+    pub(crate) fn new(host: Host, own_names: bool, file: Option<PathBuf>, info: String) -> Self {
+        let known = file.as_deref().map(kept::read).unwrap_or_default();
+        let views = Self {
+            host,
+            own_names,
+            file,
+            known: Mutex::new(known),
+            current: watch::Sender::default(),
+            info,
+        };
+        views.refresh();
+        views
+    }
+
+    pub(crate) fn current(&self) -> Arc<View> {
+        self.current.borrow().clone()
+    }
+
+    /// Counts with [`View::number`].
+    pub(crate) fn watch(&self) -> watch::Receiver<Arc<View>> {
+        self.current.subscribe()
+    }
+
+    /// The tools that may be called now.
+    pub(crate) fn toolset(&self) -> Arc<Toolset> {
+        let view = self.current();
+        if view.revision == *self.host.published().borrow() {
+            return Arc::clone(&view.toolset);
+        }
+        self.host.toolset()
+    }
+
+    /// Servers that are starting, and of which nothing is known from before.
+    pub(crate) fn waits_for_the_unknown(&self) -> bool {
+        let known = self.known();
+        let names = self.host.server_names();
+        let mut unknown = names.iter().filter(|name| !known.contains_key(*name));
+        unknown.any(|name| self.is(name, ServerState::is_starting))
+    }
+
+    fn is(&self, name: &ServerName, what: impl Fn(&ServerState) -> bool) -> bool {
+        self.host
+            .watch(name)
+            .is_some_and(|state| what(&state.borrow()))
+    }
+
+    fn known(&self) -> std::sync::MutexGuard<'_, Known> {
+        self.known.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Takes in what the catalog is now.
+    pub(crate) fn refresh(&self) {
+        // Held to the end, so that views follow one another.
+        let mut known = self.known();
+        let revision = *self.host.published().borrow();
+        let catalog = self.host.catalog();
+        let toolset = self.host.toolset();
+        known.retain(|name, _| {
+            self.host.watch(name).is_some()
+                && !self.is(name, |state| matches!(state, ServerState::Disabled))
+        });
+        for name in catalog.servers.keys() {
+            known.insert(name.clone(), Vec::new());
+        }
+        for tool in toolset.tools() {
+            let Some(definition) = Definition::read(&tool.raw) else {
+                continue;
+            };
+            let shown = Shown {
+                host: tool.name.to_string(),
+                own: tool.raw_name.clone(),
+                definition: Arc::new(definition),
+            };
+            known.entry(tool.server.clone()).or_default().push(shown);
+        }
+        let settled = !self
+            .host
+            .server_names()
+            .iter()
+            .any(|name| self.is(name, ServerState::is_starting));
+        self.publish(&known, (revision, toolset), settled);
+    }
+
+    fn publish(&self, known: &Known, (revision, toolset): (u64, Arc<Toolset>), settled: bool) {
+        let tools: Vec<_> = known
+            .iter()
+            .flat_map(|(server, tools)| tools.iter().map(move |tool| (server, tool)))
+            .collect();
+        let named: Vec<_> = tools
+            .iter()
+            .map(|(_, tool)| Named {
+                host: &tool.host,
+                own: &tool.own,
+            })
+            .collect();
+        let written = names::all(&named, self.own_names);
+        let mut view = View {
+            revision,
+            toolset,
+            legacy: String::from("{\"tools\":["),
+            ..View::default()
+        };
+        let mut modern = String::from("\"tools\":[");
+        for (index, ((server, tool), name)) in tools.iter().zip(written).enumerate() {
+            if index > 0 {
+                view.legacy.push(',');
+                modern.push(',');
+            }
+            tool.definition.write(&name, false, &mut view.legacy);
+            tool.definition.write(&name, true, &mut modern);
+            view.names.insert(tool.host.clone(), name.clone());
+            let entry = Entry {
+                server: (*server).clone(),
+                host: tool.host.clone(),
+            };
+            view.entries.insert(name, entry);
+        }
+        view.legacy.push_str("]}");
+        let ttl = if settled { TTL_MS } else { 0 };
+        view.modern = format!(
+            "{{\"resultType\":\"complete\",{modern}],\"ttlMs\":{ttl},\"cacheScope\":\"private\",\
+             \"_meta\":{{\"io.modelcontextprotocol/serverInfo\":{}}}}}",
+            self.info
+        );
+        self.current.send_modify(|current| {
+            let same = current.number > 0 && current.legacy == view.legacy;
+            view.number = current.number + u64::from(!same);
+            *current = Arc::new(view);
+        });
+    }
+
+    /// Follows the catalog for as long as it lives; keeps what is known.
+    pub(crate) async fn follow(&self) {
+        let mut published = self.host.published();
+        let settled = self.host.settled(std::time::Duration::MAX);
+        tokio::pin!(settled);
+        let mut waiting = true;
+        let mut kept = 0;
+        loop {
+            tokio::select! {
+                changed = published.changed() => if changed.is_err() { return },
+                _ = &mut settled, if waiting => waiting = false,
+            }
+            self.refresh();
+            let number = self.current().number;
+            if !waiting && number != kept {
+                kept = number;
+                self.keep();
+            }
+        }
+    }
+
+    fn keep(&self) {
+        let Some(file) = &self.file else { return };
+        if let Err(error) = kept::write(file, &self.known()) {
+            tracing::debug!(file = %file.display(), %error, "what is known of the tools is not kept");
+        }
+    }
+}

@@ -1,0 +1,86 @@
+//! What keeps a journal, as the writer and the readers use it: one trait to write, one to read. SQLite
+//! is the one implementation; a server for several replicas would be another.
+//!
+//! Both are blocking: one thread writes, and reading is done away from the runtime. What is asked of a
+//! store beside them: whoever opens it brings its tables up, ends the calls of hosts that are gone
+//! (`recovery.rs`), and keeps the rules of its tables (`schema/`), one transaction at a time.
+
+use crate::JournalError;
+use crate::artifacts::index::{ArtifactLine, IndexDone, IndexWork, KnownOrigin};
+use crate::read::{CallLine, RunSummary, UnknownCall};
+use crate::writer::{Answer, Begin, Line};
+use crate::{Digest, Recorded, RunId};
+
+/// Something to write, and who waits for it.
+pub(crate) enum Pending {
+    /// A run, with its first event.
+    Begin(Begin),
+    /// An event, with what it changes in the ledger.
+    Line(Line),
+    /// A change of the index of artifacts.
+    Index(IndexWork, Answer<IndexDone>),
+}
+
+/// What it came to.
+pub(crate) enum Done {
+    /// The run has this key; `None` when its name is taken.
+    Begun(Option<i64>),
+    Added,
+    Indexed(IndexDone),
+}
+
+/// Why nothing was written.
+pub(crate) enum Failure {
+    /// Nothing can be written now.
+    Store(JournalError),
+    /// This one cannot be written, ever.
+    Entry(usize, JournalError),
+}
+
+/// Writes; lives on the writer's thread.
+pub(crate) trait Store: Send {
+    /// Writes all in one transaction that is durable when this returns, or nothing. Lines go into
+    /// the chain in this order; transactions of other processes come before it or after it.
+    fn write(&mut self, batch: &[Pending]) -> Result<Vec<Done>, Failure>;
+
+    /// Lets go of it. Until then this process counts as alive.
+    fn close(self: Box<Self>) -> Result<(), JournalError>;
+}
+
+/// Reads a state that was committed.
+pub(crate) trait Records {
+    /// The latest runs, newest first.
+    fn runs(&self, limit: u32) -> Result<Vec<RunSummary>, JournalError>;
+
+    /// See [`crate::Journal::find`].
+    fn find(&self, name: &str) -> Result<Option<RunSummary>, JournalError>;
+
+    /// Gives the events of a run to `take`, in order, until it says false.
+    fn events(
+        &self,
+        run: &RunId,
+        take: &mut dyn FnMut(Recorded) -> bool,
+    ) -> Result<(), JournalError>;
+
+    /// The ledger lines of a run, in order.
+    fn calls(&self, run: &RunId) -> Result<Vec<CallLine>, JournalError>;
+
+    /// See [`crate::Journal::unknown`].
+    fn unknown(&self) -> Result<Vec<UnknownCall>, JournalError>;
+
+    /// Artifacts, those used last first.
+    fn artifacts(&self, limit: u32) -> Result<Vec<ArtifactLine>, JournalError>;
+
+    /// The artifact with this handle, else at most so many that begin with it.
+    fn artifacts_named(&self, digits: &str, limit: u32) -> Result<Vec<ArtifactLine>, JournalError>;
+
+    /// Where an artifact came from, the earliest first.
+    fn origins(&self, artifact: &Digest) -> Result<Vec<KnownOrigin>, JournalError>;
+
+    /// Artifacts that are here, the longest unused first, each with whether a run that goes on was
+    /// given it.
+    fn collectable(&self) -> Result<Vec<(ArtifactLine, bool)>, JournalError>;
+
+    /// Those of these that are not here.
+    fn strangers(&self, contents: &[Digest]) -> Result<Vec<Digest>, JournalError>;
+}

@@ -1,0 +1,144 @@
+//! What a session reaches beyond this program: the person, servers, hooks. Each is watched where the run
+//! is recorded, and out of a recording where one is replayed.
+
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use outrigger_connect::{Connector, OAuth, Tap};
+use outrigger_host::approve::{Approver, NobodyThere};
+use outrigger_host::hooks::HookRunner;
+use outrigger_host::questions::{Questions, Respondent};
+use outrigger_journal::{Observer, Run};
+
+use super::{Asked, grants, supervisor};
+use crate::cli::Common;
+use crate::eras::EraFolder;
+use crate::error::CommandError;
+use crate::keyboard::Keyboard;
+use crate::screen::Screen;
+use crate::wire::{Sink, WireTrace};
+use crate::{approver, hooks, questions, recording, replay, surroundings};
+
+/// Who answers for the person, and what servers ask.
+pub(super) struct Person {
+    pub(super) approver: Arc<dyn Approver>,
+    pub(super) questions: Questions,
+}
+
+impl Person {
+    pub(super) fn of(asked: &Asked, common: &Common, screen: Screen) -> Result<Self, CommandError> {
+        let person = Self::there(asked, common, screen)?;
+        let Some(recorder) = &common.recorder else {
+            return Ok(person);
+        };
+        let respondent = person.questions.person;
+        Ok(Self {
+            approver: recorder.approver(person.approver),
+            questions: Questions {
+                person: respondent.map(|person| recorder.respondent(person)),
+                ..person.questions
+            },
+        })
+    }
+
+    fn there(asked: &Asked, common: &Common, screen: Screen) -> Result<Self, CommandError> {
+        let keyboard = match asked {
+            Asked::PersonAt(keyboard) => keyboard.clone(),
+            Asked::Person | Asked::Clients(_) | Asked::Nobody => Keyboard::default(),
+        };
+        let person = |person: Option<Arc<dyn Respondent>>| Questions {
+            person,
+            ..Questions::default()
+        };
+        Ok(match (asked, &common.playback) {
+            (Asked::Person | Asked::PersonAt(_), Some(playback)) => {
+                let recorded = Arc::new(replay::Recorded(playback.clone()));
+                let attended = playback.manifest().attended;
+                Self {
+                    questions: person(attended.then(|| recorded.clone() as Arc<dyn Respondent>)),
+                    approver: recorded,
+                }
+            }
+            (Asked::Person | Asked::PersonAt(_), None) => Self {
+                questions: person(questions::respondent(screen, &keyboard)),
+                approver: approver::approver(grants(common)?, screen, keyboard),
+            },
+            (Asked::Clients(clients), _) => {
+                let earlier = approver::approver(grants(common)?, screen.unattended(), keyboard);
+                Self {
+                    questions: clients.questions(),
+                    approver: clients.approver(earlier),
+                }
+            }
+            (Asked::Nobody, _) => Self {
+                questions: Questions::default(),
+                approver: Arc::new(NobodyThere),
+            },
+        })
+    }
+}
+
+/// Where `--wire` goes, if anywhere.
+pub(super) struct Wire(Option<(Sink, PathBuf)>);
+
+impl Wire {
+    pub(super) fn open(common: &Common) -> Result<Self, CommandError> {
+        let place = common.wire.as_ref();
+        let open = place.map(|place| Ok::<_, CommandError>((Sink::open(place)?, place.clone())));
+        open.transpose().map(Self)
+    }
+
+    /// Who sees what crosses the wire. What the run keeps secret they keep out.
+    pub(super) fn taps(self, run: &Run, common: &Common, screen: Screen) -> Vec<Arc<dyn Tap>> {
+        let mut taps: Vec<Arc<dyn Tap>> = Vec::new();
+        if let Some((sink, place)) = self.0 {
+            let redactor = run.redactor().clone();
+            taps.push(WireTrace::new(sink, &place, redactor, screen));
+        }
+        if let Some(recorder) = &common.recorder {
+            recorder.follow(run.redactor());
+            taps.push(recorder.clone());
+        }
+        taps
+    }
+}
+
+/// Who records besides the journal.
+pub(super) fn observer(common: &Common) -> Option<Arc<dyn Observer>> {
+    let recorder = common.recorder.clone()?;
+    Some(recorder)
+}
+
+/// Makes connections, with what is remembered of servers and the tokens of this person.
+pub(super) fn connector(
+    oauth: Option<&OAuth>,
+    taps: Vec<Arc<dyn Tap>>,
+    common: &Common,
+) -> Connector {
+    let mut connector = Connector::new(env!("CARGO_PKG_VERSION"), supervisor());
+    if let Some(oauth) = oauth {
+        connector = connector.with_oauth(oauth.clone());
+    }
+    if !taps.is_empty() {
+        connector = connector.with_tap(Arc::new(recording::All(taps)));
+    }
+    if let Some(playback) = common.playback.clone() {
+        return connector.with_stand_ins(move |server| playback.server(server.as_str()));
+    }
+    if let Some(folder) = surroundings::eras() {
+        connector = connector.with_eras(Arc::new(EraFolder::new(folder)));
+    }
+    connector
+}
+
+/// Runs hooks, or tells what came of them in the recording.
+pub(super) fn runner(common: &Common) -> Arc<dyn HookRunner> {
+    if let Some(playback) = &common.playback {
+        return Arc::new(replay::Recorded(playback.clone()));
+    }
+    let runner = hooks::runner(supervisor());
+    match &common.recorder {
+        Some(recorder) => recorder.runner(runner),
+        None => runner,
+    }
+}
