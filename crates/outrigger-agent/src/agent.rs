@@ -84,6 +84,8 @@ pub struct CallCounts {
     pub unknown: u32,
     /// Not made because a rule asked and nobody was there.
     pub nobody_to_ask: u32,
+    /// Among those: repeats of calls whose outcome is unknown, which no rule allows.
+    pub repeats: u32,
 }
 
 /// How a question ended.

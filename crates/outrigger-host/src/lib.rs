@@ -42,6 +42,7 @@ pub use kept_file::KeptFileError;
 pub use name::ToolName;
 pub use pipeline::{
     CallContext, CallReport, KeptCall, LateNote, Permit, ProposedCall, Repeat, RepeatKey, Retold,
+    SAME_IS_UNKNOWN,
 };
 pub use preview::Preview;
 pub use schema::{Schema, UnusableSchema, Violation};

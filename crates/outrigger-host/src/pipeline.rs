@@ -24,8 +24,8 @@ use outrigger_journal::{ArtifactRef, CallRef, Event, HandedArtifact, Kept, Outco
 use serde_json::value::RawValue;
 use tokio_util::sync::CancellationToken;
 
-pub use authorize::Permit;
 pub(crate) use authorize::Sessions;
+pub use authorize::{Permit, SAME_IS_UNKNOWN};
 pub(crate) use contract::Broken;
 pub use late::LateNote;
 pub use retell::{KeptCall, Retold};

@@ -5,6 +5,7 @@ use std::collections::{HashMap, HashSet};
 use std::sync::{Mutex, PoisonError};
 
 use outrigger_agent::Listener;
+use outrigger_host::SAME_IS_UNKNOWN;
 use outrigger_journal::{
     DecidedBy, Event, Observer, OutcomeKind, QuestionAnswer, Recorded, Tokens,
 };
@@ -294,13 +295,19 @@ impl Display {
                 call,
                 allowed: false,
                 by: DecidedBy::Nobody,
+                rule,
                 ..
             } => {
                 let tool = self
                     .state(|state| state.announced.get(call).cloned())
                     .unwrap_or_default();
-                let hint =
-                    format!("allow it with --allow '{tool}', or run in a terminal to be asked");
+                let hint = if rule.starts_with(SAME_IS_UNKNOWN) {
+                    "no rule allows a repeat: `outrigger runs unknown` says how to find out what \
+                     came of the first, or run in a terminal to be asked"
+                        .to_owned()
+                } else {
+                    format!("allow it with --allow '{tool}', or run in a terminal to be asked")
+                };
                 self.screen.say(format_args!(
                     "#{call}   {} {hint}",
                     self.screen.talk(Label::Good, "hint:")

@@ -143,8 +143,10 @@ impl CallCounts {
         self.proposed += 1;
         match outcome {
             CallOutcome::Unknown(_) => self.unknown += 1,
-            CallOutcome::Rejected(Rejection::NobodyToAsk { .. } | Rejection::Repeats(_)) => {
+            CallOutcome::Rejected(Rejection::NobodyToAsk { .. }) => self.nobody_to_ask += 1,
+            CallOutcome::Rejected(Rejection::Repeats(_)) => {
                 self.nobody_to_ask += 1;
+                self.repeats += 1;
             }
             _ => {}
         }

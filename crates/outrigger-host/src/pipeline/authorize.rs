@@ -178,6 +178,9 @@ impl Host {
     }
 }
 
+/// What the rule is called, with the call behind it, that asks about the repeat of an unknown call.
+pub const SAME_IS_UNKNOWN: &str = "the outcome of the same call is unknown";
+
 /// A call that was made before, and of which nobody knows what came, is made again only by somebody
 /// who says so.
 fn with_repeat(verdict: Verdict, repeats: Option<&Repeat>) -> Verdict {
@@ -191,7 +194,7 @@ fn with_repeat(verdict: Verdict, repeats: Option<&Repeat>) -> Verdict {
     };
     Verdict {
         decision: Decision::Ask,
-        rule: format!("the outcome of the same call is unknown: {of}"),
+        rule: format!("{SAME_IS_UNKNOWN}: {of}"),
         reason: None,
     }
 }

@@ -285,7 +285,11 @@ pub(super) fn verdict(
             "{} not made: nobody was there to approve",
             was(answer.calls.nobody_to_ask)
         );
-        let hint = "allow tools with `--allow 'GLOB'`, or run in a terminal to be asked";
+        let hint = if answer.calls.repeats < answer.calls.nobody_to_ask {
+            "allow tools with `--allow 'GLOB'`, or run in a terminal to be asked"
+        } else {
+            "`outrigger runs unknown` says how to find out what came of the call they repeat"
+        };
         return Err(CommandError::new(Exit::Refused, error).hint(hint));
     }
     if answer.text.trim().is_empty() {

@@ -201,6 +201,12 @@ fn going_on_that_is_killed_is_gone_on_with() {
     }
     let ran = bank.resume(&run);
     assert_eq!(ran.code, 3, "{ran:#?}");
+    assert!(
+        ran.err.contains("hint: no rule allows a repeat")
+            && ran.err.contains("what came of the call they repeat")
+            && !ran.err.contains("--allow"),
+        "{ran:#?}"
+    );
     assert_eq!(bank.payments().len(), 1);
     assert_eq!(bank.unknown().len(), 1);
     let requests = bank.model.requests();
