@@ -31,6 +31,15 @@ pub(crate) struct Posting {
     pub(crate) counts: [u8; Field::COUNT],
 }
 
+impl Posting {
+    /// Counts what `other` counts, too.
+    pub(crate) fn add(&mut self, other: &Self) {
+        for (count, more) in self.counts.iter_mut().zip(other.counts) {
+            *count = count.saturating_add(more);
+        }
+    }
+}
+
 /// One indexed document.
 pub(crate) struct Entry {
     pub(crate) server: String,

@@ -4,7 +4,9 @@
 //! query's terms gains, and each gets a share of what its server's documents score on the whole (Liu
 //! and Croft, *Cluster-Based Retrieval*, 2004).
 
+use std::borrow::Cow;
 use std::cmp::Ordering;
+use std::collections::HashMap;
 
 use crate::index::Posting;
 use crate::view::View;
@@ -22,9 +24,16 @@ enum Nearness {
     ByWords,
 }
 
+/// A word of the query.
+struct Said {
+    times: usize,
+    /// Its term, and compounds that it is part of; only those that stand in a document.
+    terms: Vec<u32>,
+}
+
 /// A term of the query.
 struct Wanted<'a> {
-    postings: &'a [Posting],
+    postings: Cow<'a, [Posting]>,
     /// How much it tells, times how often it is said.
     weight: f32,
     /// How much it tells.
@@ -110,7 +119,7 @@ impl View<'_> {
         let weights = self.index.weights();
         let mut gathered = vec![Gathered::default(); self.order.len()];
         for term in &wanted {
-            for posting in term.postings {
+            for posting in term.postings.iter() {
                 let Some(place) = self.places[posting.document as usize] else {
                     continue;
                 };
@@ -149,26 +158,60 @@ impl View<'_> {
         }
     }
 
-    /// The query's terms that a visible document has, in the query's order.
+    /// The query's terms that a visible document has, in the query's order. Where a document writes two
+    /// neighbours of the query as one word, it has both.
     fn wanted(&self, query: &str) -> Vec<Wanted<'_>> {
-        let mut said: Vec<(u32, usize)> = Vec::new();
+        let mut said: Vec<Said> = Vec::new();
+        let mut known: HashMap<String, usize> = HashMap::new();
         for spelling in words::terms(query) {
-            let Some(term) = self.index.term(&spelling) else {
-                continue;
-            };
-            if let Some((_, times)) = said.iter_mut().find(|(known, _)| *known == term) {
-                *times += 1;
-            } else if said.len() < MOST_TERMS {
-                said.push((term, 1));
+            let terms = self.index.term(&spelling).into_iter().collect();
+            let at = *known.entry(spelling).or_insert(said.len());
+            match said.get_mut(at) {
+                Some(word) => word.times += 1,
+                None => said.push(Said { times: 1, terms }),
             }
         }
+        for compound in words::compounds(query) {
+            let Some(closed) = self.index.term(&compound.closed) else {
+                continue;
+            };
+            for at in compound.parts.iter().filter_map(|part| known.get(part)) {
+                let terms = &mut said[*at].terms;
+                if !terms.contains(&closed) {
+                    terms.push(closed);
+                }
+            }
+        }
+        said.retain(|word| !word.terms.is_empty());
+        said.truncate(MOST_TERMS);
         said.into_iter()
-            .filter_map(|(term, times)| self.weigh(term, times))
+            .filter_map(|word| self.weigh(self.postings(&word.terms)?, word.times))
             .collect()
     }
 
-    fn weigh(&self, term: u32, times: usize) -> Option<Wanted<'_>> {
-        let postings = self.index.postings(term);
+    /// Where any of the terms stands.
+    fn postings(&self, terms: &[u32]) -> Option<Cow<'_, [Posting]>> {
+        let (first, others) = terms.split_first()?;
+        let mut postings = Cow::Borrowed(self.index.postings(*first));
+        if others.is_empty() {
+            return Some(postings);
+        }
+        let mut places: HashMap<u32, usize> = (0..)
+            .zip(postings.iter())
+            .map(|(at, posting)| (posting.document, at))
+            .collect();
+        let merged = postings.to_mut();
+        for posting in others.iter().flat_map(|term| self.index.postings(*term)) {
+            let at = *places.entry(posting.document).or_insert(merged.len());
+            match merged.get_mut(at) {
+                Some(known) => known.add(posting),
+                None => merged.push(*posting),
+            }
+        }
+        Some(postings)
+    }
+
+    fn weigh<'a>(&self, postings: Cow<'a, [Posting]>, times: usize) -> Option<Wanted<'a>> {
         let spread = postings
             .iter()
             .filter(|posting| self.places[posting.document as usize].is_some())

@@ -3,8 +3,8 @@
 //!
 //! Compatibility forms and accents are levelled, case is folded. An identifier gives its parts and
 //! itself (`getTVShow`: `get`, `tv`, `show`, `gettvshow`). Scripts that are written without spaces
-//! give pairs of neighbouring characters. English endings are cut and function words left out;
-//! there is no dictionary and no synonym.
+//! give pairs of neighbouring characters. English endings are cut and function words left out; two
+//! words of a query stand for the one that they make. There is no dictionary and no synonym.
 
 mod stem;
 
@@ -56,6 +56,34 @@ pub(crate) fn terms(text: &str) -> Vec<String> {
     found
 }
 
+/// A compound that is written as two words, as terms.
+pub(crate) struct Compound {
+    /// The terms of its parts.
+    pub(crate) parts: [String; 2],
+    /// The term of both in one word.
+    pub(crate) closed: String,
+}
+
+/// Neighbouring words of a text in one: `time zone` is `timezone` elsewhere. Function words are no
+/// parts of such.
+pub(crate) fn compounds(text: &str) -> Vec<Compound> {
+    let mut found = Vec::new();
+    let mut before: Option<(String, String)> = None;
+    each_run(text, |run| {
+        let plain = run.len() <= LONGEST_RUN && run.iter().all(|c| kind(*c) == Kind::Lower);
+        let word = folded(run);
+        let term = term(word.clone()).filter(|_| plain);
+        if let (Some((first, start)), Some(second)) = (&before, &term) {
+            found.extend(self::term(format!("{first}{word}")).map(|closed| Compound {
+                parts: [start.clone(), second.clone()],
+                closed,
+            }));
+        }
+        before = term.map(|term| (word, term));
+    });
+    found
+}
+
 /// What a run gives that is not one word in lower case.
 fn push_parts(run: &[char], found: &mut Vec<String>) {
     if run.len() > LONGEST_RUN && !run.iter().any(|c| kind(*c) == Kind::Dense) {
@@ -86,11 +114,17 @@ pub(crate) fn spelling(name: &str) -> String {
     }
 }
 
-fn push_term(mut part: String, found: &mut Vec<String>) {
-    if STOP_WORDS.binary_search(&part.as_str()).is_err() {
-        part.truncate(stem::stem(&part).len());
-        found.push(part);
+fn push_term(part: String, found: &mut Vec<String>) {
+    found.extend(term(part));
+}
+
+/// A word without its ending; none of a function word.
+fn term(mut word: String) -> Option<String> {
+    if STOP_WORDS.binary_search(&word.as_str()).is_ok() {
+        return None;
     }
+    word.truncate(stem::stem(&word).len());
+    Some(word)
 }
 
 /// Neighbouring pairs; a character that stands alone is a term itself.

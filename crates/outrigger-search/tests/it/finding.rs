@@ -83,6 +83,26 @@ fn endings_accents_and_width_do_not_matter() {
 }
 
 #[test]
+fn two_words_of_a_query_are_found_where_they_are_written_as_one() {
+    let index = index(vec![
+        tool("mail", "settings", "Sets the zone of a mailbox."),
+        tool(
+            "mail",
+            "last_time",
+            "The last time that something was read.",
+        ),
+        tool("clock", "now", "Tells what time it is, in any timezone."),
+        tool("disk", "list", "Lists a filesystem."),
+    ]);
+    let view = index.view(|_, _| true);
+    assert_eq!(names(&view, "the time in a time zone")[0], "now");
+    assert_eq!(names(&view, "all time zones")[0], "now");
+    assert_eq!(names(&view, "file systems"), ["list"]);
+    // A function word stands between.
+    assert_eq!(names(&view, "file a system"), [""; 0]);
+}
+
+#[test]
 fn text_without_spaces_is_found_by_parts_of_it() {
     let index = index(vec![
         tool("rail", "tickets", "查询两个车站之间的火车票余票信息"),
