@@ -70,8 +70,9 @@ pub(crate) fn compounds(text: &str) -> Vec<Compound> {
     let mut found = Vec::new();
     let mut before: Option<(String, String)> = None;
     each_run(text, |run| {
-        let plain = run.len() <= LONGEST_RUN && run.iter().all(|c| kind(*c) == Kind::Lower);
+        // One word, in whatever case, of a script that has spaces.
         let word = folded(run);
+        let plain = run.len() <= LONGEST_RUN && parts(run).len() == 1 && !is_dense(&word);
         let term = term(word.clone()).filter(|_| plain);
         if let (Some((first, start)), Some(second)) = (&before, &term) {
             found.extend(self::term(format!("{first}{word}")).map(|closed| Compound {

@@ -97,6 +97,8 @@ fn two_words_of_a_query_are_found_where_they_are_written_as_one() {
     let view = index.view(|_, _| true);
     assert_eq!(names(&view, "the time in a time zone")[0], "now");
     assert_eq!(names(&view, "all time zones")[0], "now");
+    assert_eq!(names(&view, "Time Zone")[0], "now");
+    assert_eq!(names(&view, "FILE SYSTEMS"), ["list"]);
     assert_eq!(names(&view, "file systems"), ["list"]);
     // A function word stands between.
     assert_eq!(names(&view, "file a system"), [""; 0]);
