@@ -8,7 +8,7 @@
 mod clock;
 mod fetch;
 mod rounds;
-mod task;
+pub(crate) mod task;
 
 pub use fetch::{Completions, Reference};
 
@@ -135,7 +135,11 @@ impl Call<'_> {
     async fn run(&mut self) -> Result<Box<RawValue>, CallError> {
         let mut result = self.first().await?;
         if self.inner.peer.era == Era::Legacy {
-            return Ok(result);
+            if !self.is_task() {
+                return Ok(result);
+            }
+            self.begun = true;
+            return self.follow_older(&result).await;
         }
         loop {
             let reply = match Said::of(&result)? {
@@ -183,6 +187,10 @@ impl Call<'_> {
             .progress(self.options.on_progress.clone());
         if let Some(arguments) = self.wanted.arguments {
             request = request.member("arguments", arguments);
+        }
+        let lasts = self.is_task().then(|| task::lasting(&self.clock));
+        if let Some(lasts) = &lasts {
+            request = request.member("task", lasts);
         }
         for (name, json) in reply.members() {
             request = request.member(name, json);

@@ -4,7 +4,7 @@
 //! when the last clone is dropped. Leaves out: how it came to be (`connector`), and how listings
 //! and calls are made (`listing`, `call`).
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, Once};
 use std::time::{Duration, Instant};
@@ -175,6 +175,8 @@ pub(crate) struct Inner {
     pub(crate) slots: Semaphore,
     /// Arguments to repeat in headers, by tool.
     pub(crate) mirrors: Mutex<HashMap<String, Mirror>>,
+    /// Tools that the server runs as tasks only, in the legacy era.
+    pub(crate) as_tasks: Mutex<HashSet<String>>,
     /// Counts sessions; the lock is held while one is made.
     pub(crate) session: tokio::sync::Mutex<()>,
     pub(crate) session_number: AtomicU64,

@@ -472,6 +472,7 @@ impl<'a> Attempt<'a> {
                     .min(Semaphore::MAX_PERMITS),
             ),
             mirrors: Mutex::default(),
+            as_tasks: Mutex::default(),
             session: tokio::sync::Mutex::default(),
             session_number: AtomicU64::new(0),
             closed: OnceCell::new(),

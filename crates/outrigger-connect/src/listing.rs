@@ -14,6 +14,7 @@ use serde_json::Value;
 use serde_json::value::RawValue;
 
 use crate::ListError;
+use crate::call::task;
 use crate::connection::{Inner, ToolListing, left};
 use crate::link::http::mirror::Mirror;
 use crate::rpc::{AskError, Failure, Request};
@@ -35,6 +36,7 @@ struct Reading {
     tools: Vec<Box<RawValue>>,
     names: HashSet<String>,
     mirrors: HashMap<String, Mirror>,
+    as_tasks: HashSet<String>,
     problems: Vec<String>,
     pages: usize,
 }
@@ -92,6 +94,10 @@ impl Inner {
             .mirrors
             .lock()
             .unwrap_or_else(std::sync::PoisonError::into_inner) = reading.mirrors;
+        *self
+            .as_tasks
+            .lock()
+            .unwrap_or_else(std::sync::PoisonError::into_inner) = reading.as_tasks;
         Ok(ToolListing {
             tools: reading.tools,
             pages: reading.pages,
@@ -233,6 +239,9 @@ impl Inner {
             }
             if self.link.mirrors_arguments() && !mirror(tool, &name, reading) {
                 return;
+            }
+            if self.takes_tasks() && task::is_required(tool) {
+                reading.as_tasks.insert(name.clone());
             }
             reading.names.insert(name);
         }

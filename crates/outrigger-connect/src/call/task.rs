@@ -1,8 +1,11 @@
 //! A call that the server has made a task of: it is asked about until it ends.
 //!
 //! Promises: one call for whoever made it, under one deadline and one cancellation; a task that is
-//! given up, in whatever way, is cancelled; questions of the task are answered as those of a call.
+//! given up, in whatever way, is cancelled; questions of the task are answered as those of a call; what
+//! the server says of its state is progress.
 //! Source: MCP Tasks extension, `io.modelcontextprotocol/tasks` (SEP-2663).
+
+mod older;
 
 use std::collections::{BTreeMap, HashSet};
 use std::sync::Arc;
@@ -13,9 +16,12 @@ use serde_json::value::RawValue;
 
 use super::Call;
 use super::rounds::Questions;
-use crate::CallError;
+use crate::{CallError, Progress};
 use crate::rpc::{Failure, Request, Rpc};
 use crate::text::excerpt;
+
+pub(super) use older::lasting;
+pub(crate) use older::is_required;
 
 /// How often is asked where the server does not say, and the bounds of what it may say.
 const POLL: Duration = Duration::from_secs(1);
@@ -25,6 +31,8 @@ const POLL_RANGE: (Duration, Duration) = (Duration::from_millis(50), Duration::f
 const FRUITLESS: u32 = 3;
 
 const ID_BYTES: usize = 4096;
+/// Bytes of a task's message that are passed on.
+const MESSAGE_BYTES: usize = 500;
 
 /// A task, as it is at one moment.
 #[derive(Deserialize)]
@@ -36,7 +44,7 @@ struct State {
     message: Option<String>,
     #[serde(rename = "lastUpdatedAt", default)]
     updated: Option<Box<RawValue>>,
-    #[serde(rename = "pollIntervalMs", default)]
+    #[serde(rename = "pollIntervalMs", alias = "pollInterval", default)]
     poll: Option<Box<RawValue>>,
     #[serde(rename = "inputRequests", default)]
     asked: Option<Box<RawValue>>,
@@ -108,6 +116,7 @@ impl Call<'_> {
             ended: false,
         };
         let mut answered = HashSet::new();
+        let mut steps = 0;
         loop {
             match state.status.as_str() {
                 "completed" | "failed" | "cancelled" => {
@@ -120,8 +129,21 @@ impl Call<'_> {
             let before = state.mark();
             state = self.ask_about(&task.id, state.pause()).await?;
             if state.mark() != before {
-                self.clock.progressed();
+                self.got_on(&mut steps, state.message.as_deref());
             }
+        }
+    }
+
+    /// The task gets on: its time begins anew, and whoever wants to hear of it is told.
+    fn got_on(&mut self, steps: &mut u32, message: Option<&str>) {
+        self.clock.progressed();
+        *steps += 1;
+        if let Some(told) = &self.options.on_progress {
+            told(Progress {
+                progress: f64::from(*steps),
+                total: None,
+                message: message.map(|said| excerpt(said.as_bytes(), MESSAGE_BYTES)),
+            });
         }
     }
 

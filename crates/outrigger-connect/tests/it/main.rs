@@ -12,6 +12,7 @@ mod http;
 mod oauth;
 mod offers;
 mod older;
+mod older_tasks;
 mod peer;
 mod process;
 mod questions;
