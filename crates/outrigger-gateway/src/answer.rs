@@ -95,17 +95,11 @@ fn completed(id: &RawValue, (result, whole): (&ToolResult, &RawValue), modern: b
     let kind = serde_json::from_str::<Kind>(raw)
         .ok()
         .and_then(|it| it.kind);
-    match raw.strip_prefix('{') {
-        Some(rest) if modern && kind.is_none() => {
-            let comma = if rest.trim_start().starts_with('}') {
-                ""
-            } else {
-                ","
-            };
-            message::result(id, &format!("{{\"resultType\":\"complete\"{comma}{rest}"))
-        }
-        _ => message::result(id, raw),
+    if modern && kind.is_none() && raw.starts_with('{') {
+        let with = message::with_member(raw, "\"resultType\":\"complete\"");
+        return message::result(id, &with);
     }
+    message::result(id, raw)
 }
 
 /// `data` that was not there is not made up.

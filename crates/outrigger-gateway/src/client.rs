@@ -17,6 +17,8 @@ pub(crate) struct Client {
     pub(crate) modern: bool,
     /// What it can be asked.
     pub(crate) can: Can,
+    /// It takes a task for an answer, in the modern era.
+    pub(crate) tasks: bool,
     /// The least log level that it wants to hear, as it was said with this request.
     pub(crate) level: Option<Level>,
 }
@@ -56,6 +58,14 @@ struct Capabilities {
     sampling: Option<IgnoredAny>,
     #[serde(default)]
     roots: Option<IgnoredAny>,
+    #[serde(default)]
+    extensions: Extensions,
+}
+
+#[derive(Deserialize, Default)]
+struct Extensions {
+    #[serde(rename = "io.modelcontextprotocol/tasks", default)]
+    tasks: Option<IgnoredAny>,
 }
 
 #[derive(Deserialize)]
@@ -66,15 +76,21 @@ struct Elicitation {
     url: Option<IgnoredAny>,
 }
 
+/// A `capabilities` object; what cannot be read is not there.
+fn capabilities(raw: Option<&RawValue>) -> Capabilities {
+    let read = raw.and_then(|raw| serde_json::from_str(raw.get()).ok());
+    read.unwrap_or_default()
+}
+
 impl Can {
     /// Reads a `capabilities` object; what cannot be read is not there.
-    pub(crate) fn read(capabilities: Option<&RawValue>) -> Self {
-        let read = capabilities.and_then(|raw| serde_json::from_str(raw.get()).ok());
+    pub(crate) fn read(raw: Option<&RawValue>) -> Self {
         let Capabilities {
             elicitation,
             sampling,
             roots,
-        } = read.unwrap_or_default();
+            ..
+        } = capabilities(raw);
         let url = elicitation.as_ref().is_some_and(|it| it.url.is_some());
         Self {
             // Without a word about modes, forms are meant.
@@ -143,6 +159,7 @@ impl<'a> Meta<'a> {
         Ok(Client {
             modern: true,
             can: Can::read(self.capabilities),
+            tasks: capabilities(self.capabilities).extensions.tasks.is_some(),
             level: self
                 .level
                 .and_then(|raw| serde_json::from_str(raw.get()).ok()),

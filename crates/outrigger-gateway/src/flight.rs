@@ -16,22 +16,20 @@ use crate::client::{Client, Level};
 use crate::message;
 use crate::outlet::Outlet;
 use crate::session::Session;
+use crate::tasks::Kept;
 
 /// A call under way.
 pub(crate) struct Flight {
     pub(crate) client: Arc<Client>,
-    /// Where its client is asked.
-    way: Way,
+    /// The session that it belongs to.
+    session: Weak<Session>,
+    /// Where its questions go, if they do not go to the client as requests.
+    asks: Option<mpsc::Sender<Ask>>,
     line: Mutex<Line>,
+    /// What it has become.
+    task: OnceLock<Arc<Kept>>,
     /// What its client would have had to be able to, for a question that was put to nobody.
     lacks: OnceLock<&'static str>,
-}
-
-enum Way {
-    /// By requests.
-    Session(Weak<Session>),
-    /// In results, one round after the other.
-    Rounds(mpsc::Sender<Ask>),
 }
 
 /// Where a client hears of its call.
@@ -53,7 +51,7 @@ pub(crate) struct Ask {
 }
 
 impl Flight {
-    /// A call of a client of the legacy era.
+    /// A call of this session's client, who is asked by requests.
     pub(crate) fn of_session(
         session: &Arc<Session>,
         client: Arc<Client>,
@@ -62,25 +60,24 @@ impl Flight {
     ) -> Self {
         Self {
             client,
-            way: Way::Session(Arc::downgrade(session)),
+            session: Arc::downgrade(session),
+            asks: None,
             line: Line::new(outlet, progress),
+            task: OnceLock::new(),
             lacks: OnceLock::new(),
         }
     }
 
-    /// A call of a client of the modern era; its questions come out of the receiver.
+    /// The same, where questions come out of the receiver: they are put to the client in results.
     pub(crate) fn of_rounds(
+        session: &Arc<Session>,
         client: Arc<Client>,
         outlet: Outlet,
         progress: Option<&RawValue>,
     ) -> (Self, mpsc::Receiver<Ask>) {
         let (asks, asked) = mpsc::channel(16);
-        let flight = Self {
-            client,
-            way: Way::Rounds(asks),
-            line: Line::new(outlet, progress),
-            lacks: OnceLock::new(),
-        };
+        let mut flight = Self::of_session(session, client, outlet, progress);
+        flight.asks = Some(asks);
         (flight, asked)
     }
 
@@ -96,7 +93,16 @@ impl Flight {
         };
     }
 
+    /// It has become a task: what it says of how far it is, is said of the task.
+    pub(crate) fn becomes(&self, task: &Arc<Kept>) {
+        // A call becomes one task at the most.
+        let _ = self.task.set(Arc::clone(task));
+    }
+
     pub(crate) fn progressed(&self, progress: &Progress) {
+        if let (Some(task), Some(words)) = (self.task.get(), &progress.message) {
+            task.said(words);
+        }
         let line = self.line();
         let Some(token) = &line.progress else { return };
         let mut params = format!(
@@ -121,9 +127,10 @@ impl Flight {
         struct Shape {
             level: Level,
         }
-        let least = match &self.way {
-            Way::Session(session) => session.upgrade().map(|session| session.level()),
-            Way::Rounds(_) => self.client.level,
+        let least = if self.client.modern {
+            self.client.level
+        } else {
+            self.session.upgrade().map(|session| session.level())
         };
         let level = serde_json::from_str::<Shape>(params.get()).map(|shape| shape.level);
         if let (Some(least), Ok(level)) = (least, level)
@@ -153,26 +160,22 @@ impl Flight {
         params: String,
         name: Option<&str>,
     ) -> Result<Box<RawValue>, String> {
-        match &self.way {
-            Way::Session(session) => {
-                let Some(session) = session.upgrade() else {
-                    return Err(gone());
-                };
-                let outlet = self.line().outlet.clone();
-                session.ask(&outlet, method, &params).await
-            }
-            Way::Rounds(asks) => {
-                let (answer, answered) = oneshot::channel();
-                let ask = Ask {
-                    method,
-                    name: name.map(ToOwned::to_owned),
-                    params,
-                    answer,
-                };
-                asks.send(ask).await.map_err(|_| gone())?;
-                answered.await.map_err(|_| gone())
-            }
-        }
+        let Some(asks) = &self.asks else {
+            let Some(session) = self.session.upgrade() else {
+                return Err(gone());
+            };
+            let outlet = self.line().outlet.clone();
+            return session.ask(&outlet, method, &params).await;
+        };
+        let (answer, answered) = oneshot::channel();
+        let ask = Ask {
+            method,
+            name: name.map(ToOwned::to_owned),
+            params,
+            answer,
+        };
+        asks.send(ask).await.map_err(|_| gone())?;
+        answered.await.map_err(|_| gone())
     }
 }
 

@@ -16,12 +16,14 @@ use tokio::sync::Semaphore;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
+use crate::changes::News;
 use crate::clients::Clients;
 use crate::http::Sessions;
 use crate::listen::{self, Listener};
 use crate::parked::Parked;
 use crate::pipe;
 use crate::session::Made;
+use crate::tasks::Tasks;
 use crate::view::Views;
 
 /// How long a listing waits for servers of which nothing is known from before. Hosts wait for 10 s.
@@ -83,6 +85,10 @@ pub(crate) struct Core {
     pub(crate) clients: Clients,
     pub(crate) views: Arc<Views>,
     pub(crate) parked: Parked<Made>,
+    /// Calls that have become tasks.
+    pub(crate) kept_tasks: Tasks,
+    /// What is told of lists besides that of tools.
+    pub(crate) news: Arc<News>,
     pub(crate) sessions: Sessions,
     pub(crate) limits: Limits,
     /// A permit for each call.
@@ -113,11 +119,15 @@ impl Gateway {
         );
         let own = settings.naming == Naming::Own;
         let views = Arc::new(Views::new(host.clone(), own, settings.kept, info.clone()));
+        let news = Arc::new(News::default());
+        let followed = host.clone();
         let core = Arc::new(Core {
             host,
             clients,
             views: Arc::clone(&views),
             parked: Parked::default(),
+            kept_tasks: Tasks::default(),
+            news: Arc::clone(&news),
             sessions: Sessions::default(),
             limits: LIMITS,
             room: Arc::new(Semaphore::new(LIMITS.calls)),
@@ -132,6 +142,7 @@ impl Gateway {
             tokio::select! {
                 () = stop.cancelled() => {}
                 () = Box::pin(views.follow()) => {}
+                () = Box::pin(news.follow(&followed)) => {}
             }
         });
         Self { core }

@@ -24,6 +24,7 @@ use tokio::net::TcpStream;
 
 pub(crate) use sessions::Sessions;
 
+use crate::changes;
 use crate::gateway::Core;
 use crate::message::{self, Fault};
 use crate::outlet::{Outlet, Reply};
@@ -100,32 +101,13 @@ fn standing(core: &Arc<Core>, request: &Request<Incoming>) -> Answer {
     let (core_, session_) = (Arc::clone(core), Arc::clone(&session));
     core.tasks.spawn(async move {
         tokio::select! {
-            () = tell(&core_, &session_, &outlet) => {}
+            () = changes::tell(&core_, &session_, &outlet, session_.listed()) => {}
             () = outlet.closed() => {}
             () = session_.ended() => {}
             () = core_.stop.cancelled() => {}
         }
     });
     streamed(Body::standing(parts))
-}
-
-/// Tells when the listing is another one.
-async fn tell(core: &Core, session: &Session, outlet: &Outlet) {
-    let mut views = core.views.watch();
-    let mut known = session.listed();
-    loop {
-        let now = views.borrow_and_update().number;
-        // What changed while nobody listened counts.
-        if known.replace(now).is_some_and(|known| known != now) {
-            outlet.hint(message::notification(
-                "notifications/tools/list_changed",
-                "{}",
-            ));
-        }
-        if views.changed().await.is_err() {
-            return;
-        }
-    }
 }
 
 fn end(core: &Core, request: &Request<Incoming>) -> Answer {

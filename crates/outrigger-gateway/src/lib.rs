@@ -8,6 +8,7 @@
 //! of a login nothing else does.
 
 mod answer;
+mod changes;
 mod client;
 mod clients;
 mod flight;
@@ -21,6 +22,7 @@ mod outlet;
 mod parked;
 mod pipe;
 mod session;
+mod tasks;
 mod view;
 
 pub use clients::Clients;

@@ -127,6 +127,17 @@ pub(crate) fn request(id: &str, method: &str, params: &str) -> Bytes {
         .into()
 }
 
+/// A JSON object with another member, which comes first; both as JSON.
+pub(crate) fn with_member(object: &str, member: &str) -> String {
+    let rest = object.strip_prefix('{').unwrap_or("}");
+    let comma = if rest.trim_start().starts_with('}') {
+        ""
+    } else {
+        ","
+    };
+    format!("{{{member}{comma}{rest}")
+}
+
 /// JSON on one line. Its strings hold no raw line breaks, so those that are there stand between tokens.
 pub(crate) fn one_line(json: &str) -> Cow<'_, str> {
     if json.contains(['\n', '\r']) {

@@ -12,6 +12,7 @@ use outrigger_connect::wire::{self, FrameEvent, FrameLimits, FrameReader, Messag
 use tokio::io::{AsyncRead, AsyncReadExt as _, AsyncWrite, AsyncWriteExt as _};
 use tokio::sync::mpsc;
 
+use crate::changes;
 use crate::gateway::Core;
 use crate::message::{self, Fault};
 use crate::outlet::{Outlet, Part};
@@ -32,9 +33,10 @@ pub(crate) async fn serve(
     let session = Session::new(core);
     session.stands(&outlet);
     let written = core.tasks.spawn(write(writer, parts));
+    let known = core.views.current().number;
     tokio::select! {
         () = read(core, &session, reader, &outlet) => {}
-        () = tell(core, &session, &outlet) => {}
+        () = changes::tell(core, &session, &outlet, Some(known)) => {}
         () = outlet.closed() => {}
         () = core.stop.cancelled() => {}
     }
@@ -115,20 +117,6 @@ async fn hear(core: &Arc<Core>, session: &Arc<Session>, message: &Message<'_>, o
         (Some(method), None) => session.notification(method, message.params),
         (None, _) => session.answered(message),
     }
-}
-
-/// Tells a client of the legacy era when the listing is another one.
-async fn tell(core: &Arc<Core>, session: &Arc<Session>, outlet: &Outlet) {
-    let mut views = core.views.watch();
-    let mut known = views.borrow_and_update().number;
-    while views.changed().await.is_ok() {
-        let now = views.borrow_and_update().number;
-        if std::mem::replace(&mut known, now) != now && session.is_legacy() {
-            let message = message::notification("notifications/tools/list_changed", "{}");
-            outlet.put(message).await;
-        }
-    }
-    std::future::pending::<()>().await;
 }
 
 /// Writes until nobody has anything to say any more, or nobody reads.

@@ -9,6 +9,7 @@ mod fetch;
 mod handshake;
 mod listen;
 mod offers;
+mod tasks;
 
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -28,12 +29,17 @@ use crate::gateway::Core;
 use crate::message::{self, Fault};
 use crate::outlet::Outlet;
 
+/// Sessions that there were so far.
+static SESSIONS: AtomicU64 = AtomicU64::new(0);
+
 /// What a client answered, or why it did not.
 type Answer = Result<Box<RawValue>, String>;
 
 /// A client.
 pub(crate) struct Session {
     core: Arc<Core>,
+    /// Which one it is.
+    number: u64,
     /// It stands for one request of the modern era, which begins no session.
     single: bool,
     /// Who has said `initialize`.
@@ -89,6 +95,7 @@ impl Session {
     fn of(core: &Arc<Core>, single: bool) -> Self {
         Self {
             core: Arc::clone(core),
+            number: SESSIONS.fetch_add(1, Ordering::Relaxed),
             single,
             client: Mutex::default(),
             level: Mutex::new(Level::Debug),
@@ -154,10 +161,13 @@ impl Session {
                 | "resources/list"
                 | "resources/templates/list"
                 | "resources/read"
-                | "completion/complete",
+                | "completion/complete"
+                | "tasks/get"
+                | "tasks/cancel",
                 _,
             )
-            | ("subscriptions/listen", true)
+            | ("subscriptions/listen" | "tasks/update", true)
+            | ("tasks/result" | "tasks/list", false)
             | ("resources/subscribe" | "resources/unsubscribe", false) => {
                 return self.begin(&asked, client).await;
             }
@@ -205,6 +215,9 @@ impl Session {
                 "tools/list" => Box::pin(session.list_later(task)).await,
                 "tools/call" => Box::pin(session.call(task)).await,
                 "subscriptions/listen" => Box::pin(session.listen(task)).await,
+                method if method.starts_with("tasks/") => {
+                    Box::pin(session.about_tasks(task)).await;
+                }
                 _ => Box::pin(session.offer(task)).await,
             }
             lock(&session.running).remove(&key);

@@ -16,12 +16,12 @@ use serde_json::value::RawValue;
 
 use super::Call;
 use super::rounds::Questions;
-use crate::{CallError, Progress};
 use crate::rpc::{Failure, Request, Rpc};
 use crate::text::excerpt;
+use crate::{CallError, Progress};
 
-pub(super) use older::lasting;
 pub(crate) use older::is_required;
+pub(super) use older::lasting;
 
 /// How often is asked where the server does not say, and the bounds of what it may say.
 const POLL: Duration = Duration::from_secs(1);

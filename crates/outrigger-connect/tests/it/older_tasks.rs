@@ -63,7 +63,10 @@ fn server(says: bool, ends: Value) -> Peer {
             let ended = waiting.lock().unwrap().take_if(|_| !ends.is_null());
             let said = text(result(message, &task("working", "2")));
             let ended = ended.map(|asked| match ends.get("code") {
-                Some(_) => format!("{}\n", json!({ "jsonrpc": "2.0", "id": asked["id"], "error": ends })),
+                Some(_) => format!(
+                    "{}\n",
+                    json!({ "jsonrpc": "2.0", "id": asked["id"], "error": ends })
+                ),
                 None => text(result(&asked, &ends)),
             });
             Some(Act::Say(format!("{said}{}", ended.unwrap_or_default())))
@@ -104,7 +107,9 @@ async fn a_tool_that_runs_as_a_task_only_is_called_as_one() {
         .await;
     plain.unwrap();
     let calls = peer.heard.lock().unwrap();
-    let last = calls.iter().rfind(|message| message["method"] == "tools/call");
+    let last = calls
+        .iter()
+        .rfind(|message| message["method"] == "tools/call");
     assert!(last.unwrap()["params"].get("task").is_none());
 }
 
@@ -114,7 +119,10 @@ async fn no_task_is_made_where_the_server_does_not_say_that_it_takes_them() {
     let connection = peer.connect().await;
     connection.list_tools().await.unwrap();
     let outcome = call(&connection).await;
-    assert!(matches!(&outcome, Err(CallError::Rpc { code: -32601, .. })), "{outcome:?}");
+    assert!(
+        matches!(&outcome, Err(CallError::Rpc { code: -32601, .. })),
+        "{outcome:?}"
+    );
 }
 
 #[tokio::test]
@@ -123,7 +131,10 @@ async fn the_error_of_a_task_is_the_error_of_its_call() {
     let connection = peer.connect().await;
     connection.list_tools().await.unwrap();
     let outcome = call(&connection).await;
-    assert!(matches!(&outcome, Err(CallError::Rpc { code: -5, .. })), "{outcome:?}");
+    assert!(
+        matches!(&outcome, Err(CallError::Rpc { code: -5, .. })),
+        "{outcome:?}"
+    );
 }
 
 #[tokio::test]
@@ -132,6 +143,9 @@ async fn a_task_that_is_given_up_is_cancelled() {
     let connection = peer.connect().await;
     connection.list_tools().await.unwrap();
     let outcome = call_within(&connection, Duration::from_millis(80)).await;
-    assert!(matches!(&outcome, Err(CallError::Deadline { .. })), "{outcome:?}");
+    assert!(
+        matches!(&outcome, Err(CallError::Deadline { .. })),
+        "{outcome:?}"
+    );
     until(|| peer.methods().contains(&"tasks/cancel".to_owned())).await;
 }

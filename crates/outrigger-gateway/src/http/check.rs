@@ -154,11 +154,14 @@ fn subject(method: &str, params: Option<&RawValue>) -> Option<String> {
         name: Option<String>,
         #[serde(default)]
         uri: Option<String>,
+        #[serde(rename = "taskId", default)]
+        task: Option<String>,
     }
     let shape: Shape = serde_json::from_str(params?.get()).ok()?;
     match method {
         "tools/call" | "prompts/get" => shape.name,
         "resources/read" => shape.uri,
+        "tasks/get" | "tasks/update" | "tasks/cancel" => shape.task,
         _ => None,
     }
 }

@@ -5,11 +5,11 @@
 //! away gives its call up; one of the legacy era has to say so.
 
 use std::borrow::Cow;
-use std::collections::HashMap;
+use std::collections::HashSet;
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
-use outrigger_connect::{Progress, wire};
+use outrigger_connect::Progress;
 use outrigger_host::offers::OfferError;
 use outrigger_host::outcome::{CallOutcome, Rejection};
 use outrigger_host::pins::HeldTool;
@@ -24,17 +24,17 @@ use tokio_util::sync::CancellationToken;
 
 use super::{Session, Task, busy};
 use crate::answer;
-use crate::client::Meta;
+use crate::client::{Client, Meta};
 use crate::flight::{Ask, Flight};
 use crate::message::{self, Fault};
 use crate::outlet::Reply;
+use crate::tasks::{self, Answered, Answers, Question};
 use crate::view::Entry;
 
-/// A client's answers, by the names of the questions.
-pub(super) type Answers = HashMap<String, Box<RawValue>>;
-
 /// Questions within this time are put to the client together.
-const TOGETHER: Duration = Duration::from_millis(5);
+pub(super) const TOGETHER: Duration = Duration::from_millis(5);
+/// A call that takes longer than this becomes a task, where its client takes one for an answer.
+const LONG: Duration = Duration::from_secs(3);
 
 #[derive(Deserialize)]
 struct Params<'a> {
@@ -45,6 +45,16 @@ struct Params<'a> {
     answers: Option<Answers>,
     #[serde(rename = "requestState", default)]
     state: Option<String>,
+    /// The client wants it to be a task (MCP 2025-11-25, "Tasks").
+    #[serde(default)]
+    task: Option<Lasting>,
+}
+
+/// For how long a task is to be kept.
+#[derive(Deserialize)]
+struct Lasting {
+    #[serde(rename = "ttl", default)]
+    milliseconds: Option<u64>,
 }
 
 /// A call that is being made.
@@ -53,14 +63,16 @@ pub(crate) struct Made {
     subject: (String, String),
     /// Where its name leads.
     entry: Option<Entry>,
-    flight: Arc<Flight>,
-    ended: oneshot::Receiver<Ended>,
-    cancel: CancellationToken,
-    /// Questions for a client of the modern era; `None` for one of the legacy era.
-    asked: Option<mpsc::Receiver<Ask>>,
+    pub(super) flight: Arc<Flight>,
+    pub(super) ended: oneshot::Receiver<Ended>,
+    pub(super) cancel: CancellationToken,
+    began: Instant,
+    /// Questions that are put to the client in results; `None` where it is asked by requests.
+    pub(super) asked: Option<mpsc::Receiver<Ask>>,
     /// Those that were put to it, by our name for each.
-    open: Vec<(String, Ask)>,
-    questions: u32,
+    pub(super) open: Vec<(String, Ask)>,
+    /// The names of all that were ever put to it.
+    names: HashSet<String>,
 }
 
 /// What came of it.
@@ -90,7 +102,15 @@ impl Session {
                 let subject = (task.method.as_str(), params.name.as_str());
                 self.resume(task, subject, (state, params.answers.unwrap_or_default()))?
             }
-            _ => self.make(task, params, progress).await?,
+            _ => {
+                let lasts = params.task.as_ref().filter(|_| !task.client.modern);
+                let lasts = lasts.map(|it| it.milliseconds.map(Duration::from_millis));
+                let made = self.make(task, params, progress, lasts.is_some()).await?;
+                if let Some(lasts) = lasts {
+                    return self.begin_task(task, made, lasts).map(Some);
+                }
+                made
+            }
         };
         self.drive(task, &mut made).await
     }
@@ -118,6 +138,7 @@ impl Session {
         task: &Task,
         params: Params<'_>,
         progress: Option<&RawValue>,
+        as_task: bool,
     ) -> Result<Made, Fault> {
         let core = &self.core;
         let most = core.limits.calls;
@@ -125,7 +146,7 @@ impl Session {
         let slot = slot.map_err(|_| busy(&format!("{most} calls are under way")))?;
         let entry = self.lead(task, &params.name).await;
         let host_name = entry.as_ref().map_or(&params.name, |entry| &entry.host);
-        let (flight, asked) = self.flight(task, progress);
+        let (flight, asked) = self.flight(task, progress, as_task);
         let known = core.clients.enter(Arc::clone(&flight));
         let cancel = core.abort.child_token();
         let heard = Arc::clone(&flight);
@@ -166,10 +187,11 @@ impl Session {
         self: &Arc<Self>,
         task: &Task,
         progress: Option<&RawValue>,
+        as_task: bool,
     ) -> (Arc<Flight>, Option<mpsc::Receiver<Ask>>) {
         let (client, outlet) = (Arc::clone(&task.client), task.outlet.clone());
-        if client.modern {
-            let (flight, asked) = Flight::of_rounds(client, outlet, progress);
+        if client.modern || as_task {
+            let (flight, asked) = Flight::of_rounds(self, client, outlet, progress);
             (Arc::new(flight), Some(asked))
         } else {
             (
@@ -201,40 +223,29 @@ impl Session {
         Some(entry)
     }
 
-    /// From here to an answer: the call's end, or questions.
-    pub(super) async fn drive(&self, task: &Task, made: &mut Made) -> Result<Option<Reply>, Fault> {
+    /// From here to an answer: the call's end, questions, or a task.
+    pub(super) async fn drive(
+        self: &Arc<Self>,
+        task: &Task,
+        made: &mut Made,
+    ) -> Result<Option<Reply>, Fault> {
         if !made.open.is_empty() {
             return self.park(task, made).map(Some);
         }
+        let takes_tasks = task.client.tasks && task.method == "tools/call";
+        let long = tokio::time::sleep_until((made.began + LONG).into());
+        tokio::pin!(long);
+        let mut waits = takes_tasks;
         loop {
             tokio::select! {
                 biased;
                 ended = &mut made.ended => {
-                    let report = match ended {
-                        Ok(Ended::Call(report)) => report,
-                        Ok(Ended::Fetch(fetched)) => return super::fetch::fetched(task, fetched),
-                        Err(_) => return Err(Fault::new(message::FAILED, "the gateway is ending")),
+                    let asker = (&*task.id, &*task.client);
+                    return match ended {
+                        Ok(Ended::Call(report)) => self.told(asker, made, &report).await,
+                        Ok(Ended::Fetch(fetched)) => super::fetch::fetched(task, fetched),
+                        Err(_) => Err(Fault::new(message::FAILED, "the gateway is ending")),
                     };
-                    if let Some(fault) = missing(made, task, &report) {
-                        return Err(fault);
-                    }
-                    let view = self.core.views.current();
-                    let known = made.entry.as_ref().filter(|_| is_unknown(&report));
-                    let missing = known.map(|entry| self.why_missing(entry));
-                    let asked = answer::Asked {
-                        id: &task.id,
-                        modern: task.client.modern,
-                        view: &view,
-                    };
-                    let whole = match &report.outcome {
-                        CallOutcome::Completed(result) => self.core.host.whole(result).await,
-                        _ => Ok(Cow::Borrowed(RawValue::NULL)),
-                    };
-                    let whole = whole.map_err(|error| {
-                        let what = format!("the call was made, and its answer cannot be read again: {error}");
-                        Fault::new(-32603, what)
-                    })?;
-                    return Ok(asked.answer((&report, &whole), missing.as_deref()));
                 }
                 Some(ask) = next(&mut made.asked) => {
                     // Those that were asked with it come at once.
@@ -243,8 +254,43 @@ impl Session {
                     return self.park(task, made).map(Some);
                 }
                 () = task.cancel.cancelled(), if !made.cancel.is_cancelled() => made.cancel.cancel(),
+                () = &mut long, if waits => {
+                    waits = false;
+                    if let Some(reply) = self.hand_over(task, made) {
+                        return Ok(Some(reply));
+                    }
+                }
             }
         }
+    }
+
+    /// What the client is told of the end of its call; `None`: nothing, since it gave the call up.
+    pub(super) async fn told(
+        &self,
+        (id, client): (&RawValue, &Client),
+        made: &Made,
+        report: &CallReport,
+    ) -> Result<Option<Reply>, Fault> {
+        if let Some(fault) = missing(made, client, report) {
+            return Err(fault);
+        }
+        let view = self.core.views.current();
+        let known = made.entry.as_ref().filter(|_| is_unknown(report));
+        let missing = known.map(|entry| self.why_missing(entry));
+        let asked = answer::Asked {
+            id,
+            modern: client.modern,
+            view: &view,
+        };
+        let whole = match &report.outcome {
+            CallOutcome::Completed(result) => self.core.host.whole(result).await,
+            _ => Ok(Cow::Borrowed(RawValue::NULL)),
+        };
+        let whole = whole.map_err(|error| {
+            let what = format!("the call was made, and its answer cannot be read again: {error}");
+            Fault::new(-32603, what)
+        })?;
+        Ok(asked.answer((report, &whole), missing.as_deref()))
     }
 
     /// Why a tool that clients are shown cannot be called now.
@@ -271,31 +317,13 @@ impl Session {
 
     /// Puts the open questions to the client, which is to come back.
     fn park(&self, task: &Task, made: &mut Made) -> Result<Reply, Fault> {
-        let mut questions = Vec::new();
-        for (name, ask) in &made.open {
-            questions.push(format!(
-                "{}:{{\"method\":\"{}\",\"params\":{}}}",
-                wire::quote(name),
-                ask.method,
-                message::one_line(&ask.params)
-            ));
-        }
-        let parked = Made {
-            subject: made.subject.clone(),
-            entry: made.entry.clone(),
-            flight: Arc::clone(&made.flight),
-            ended: std::mem::replace(&mut made.ended, oneshot::channel().1),
-            cancel: made.cancel.clone(),
-            asked: made.asked.take(),
-            open: std::mem::take(&mut made.open),
-            questions: made.questions,
-        };
+        let questions = tasks::asked(&made.questions());
+        let parked = made.taken();
         let state = self.core.parked.put(parked);
         let state =
             state.ok_or_else(|| busy("too many calls wait for answers of their clients"))?;
         let result = format!(
-            "{{\"resultType\":\"input_required\",\"inputRequests\":{{{}}},\"requestState\":\"{state}\"}}",
-            questions.join(",")
+            "{{\"resultType\":\"input_required\",\"inputRequests\":{questions},\"requestState\":\"{state}\"}}"
         );
         Ok(message::result(&task.id, &result))
     }
@@ -314,28 +342,65 @@ impl Made {
             flight,
             ended,
             cancel,
+            began: Instant::now(),
             asked,
             open: Vec::new(),
-            questions: 0,
+            names: HashSet::new(),
         }
     }
 
-    fn ask(&mut self, first: Ask) {
+    /// All of it, for somebody else to go on with.
+    pub(super) fn taken(&mut self) -> Self {
+        Self {
+            subject: self.subject.clone(),
+            entry: self.entry.clone(),
+            flight: Arc::clone(&self.flight),
+            ended: std::mem::replace(&mut self.ended, oneshot::channel().1),
+            cancel: self.cancel.clone(),
+            began: self.began,
+            asked: self.asked.take(),
+            open: std::mem::take(&mut self.open),
+            names: std::mem::take(&mut self.names),
+        }
+    }
+
+    /// The questions that are open, as they are put to the client.
+    pub(super) fn questions(&self) -> Vec<Question> {
+        let question = |(name, ask): &(String, Ask)| Question {
+            name: name.clone(),
+            method: ask.method,
+            params: ask.params.clone(),
+        };
+        self.open.iter().map(question).collect()
+    }
+
+    pub(super) fn ask(&mut self, first: Ask) {
         let mut more = vec![first];
         while let Some(Ok(ask)) = self.asked.as_mut().map(mpsc::Receiver::try_recv) {
             more.push(ask);
         }
         for ask in more {
-            self.questions += 1;
-            let free = |name: &String| self.open.iter().all(|(known, _)| known != name);
-            let name = ask.name.clone().filter(free);
-            let name = name.unwrap_or_else(|| format!("question-{}", self.questions));
+            // A name is used once in the life of a call, so that no answer is taken for another's.
+            let number = self.names.len() + 1;
+            let named = ask.name.clone().filter(|name| !self.names.contains(name));
+            let mut name = named.unwrap_or_else(|| format!("question-{number}"));
+            while !self.names.insert(name.clone()) {
+                name.push('+');
+            }
             self.open.push((name, ask));
         }
     }
 
+    /// The same with those that the client has refused to answer: who asked is told that nobody does.
+    pub(super) fn take_some(&mut self, answers: Answered) {
+        self.open
+            .retain(|(name, _)| !matches!(answers.get(name), Some(None)));
+        let given = answers.into_iter();
+        self.take(given.filter_map(|(name, raw)| Some((name, raw?))).collect());
+    }
+
     /// Hands answers to who asked. What was not answered stays open.
-    fn take(&mut self, mut answers: Answers) {
+    pub(super) fn take(&mut self, mut answers: Answers) {
         for (name, ask) in std::mem::take(&mut self.open) {
             match answers.remove(&name) {
                 Some(answer) => drop(ask.answer.send(answer)),
@@ -348,12 +413,12 @@ impl Made {
 
 /// A call that came to nothing because a client of the modern era cannot be asked (MCP 2026-07-28,
 /// "Missing Required Client Capability").
-fn missing(made: &Made, task: &Task, report: &CallReport) -> Option<Fault> {
+fn missing(made: &Made, client: &Client, report: &CallReport) -> Option<Fault> {
     let completed = matches!(report.outcome, CallOutcome::Completed(_));
     let capability = made
         .flight
         .lacks()
-        .filter(|_| task.client.modern && !completed)?;
+        .filter(|_| client.modern && !completed)?;
     let words = format!("the tool needs a client with the capability `{capability}`");
     let mut fault = Fault::new(message::MISSING_CAPABILITY, words);
     fault.data = Some(json!({ "requiredCapabilities": { capability: {} } }));
@@ -368,7 +433,7 @@ fn is_unknown(report: &CallReport) -> bool {
     )
 }
 
-async fn next(asked: &mut Option<mpsc::Receiver<Ask>>) -> Option<Ask> {
+pub(super) async fn next(asked: &mut Option<mpsc::Receiver<Ask>>) -> Option<Ask> {
     match asked {
         Some(asked) => asked.recv().await,
         None => None,

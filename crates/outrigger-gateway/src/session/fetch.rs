@@ -16,7 +16,7 @@ use serde_json::value::RawValue;
 use tokio::sync::oneshot;
 use tokio_util::sync::CancellationToken;
 
-use super::call::{Answers, Ended, Made};
+use super::call::{Ended, Made};
 use super::offers::{not_found, read};
 use super::{Session, Task, busy};
 use crate::client::Meta;
@@ -24,6 +24,7 @@ use crate::flight::Flight;
 use crate::front;
 use crate::message::{self, FAILED, Fault};
 use crate::outlet::Reply;
+use crate::tasks::Answers;
 
 /// What a person can do where a rule asks and nobody answers.
 const HOW_TO_ALLOW: &str = " The person who runs this gateway can allow it by a rule of its configuration; a client that \
@@ -106,7 +107,7 @@ impl Session {
         let most = core.limits.calls;
         let slot = slot.map_err(|_| busy(&format!("{most} calls are under way")))?;
         let progress = Meta::of(task.params.as_deref()).and_then(|meta| meta.progress);
-        let (flight, asked) = self.flight(task, progress);
+        let (flight, asked) = self.flight(task, progress, false);
         let known = core.clients.enter(Arc::clone(&flight));
         let cancel = core.abort.child_token();
         let (done, ended) = oneshot::channel();

@@ -14,13 +14,16 @@ use crate::client::{Can, Client, Level};
 use crate::message::{self, Fault};
 use crate::outlet::Reply;
 
-const CAPABILITIES: &str = r#"{"tools":{"listChanged":true},"prompts":{},"resources":{"subscribe":true},"completions":{},"logging":{}}"#;
+/// What both eras are offered, without braces.
+const CAPABILITIES: &str = r#""tools":{"listChanged":true},"prompts":{"listChanged":true},"resources":{"subscribe":true,"listChanged":true},"completions":{},"logging":{}"#;
+/// What the legacy era is offered besides.
+const OLDER_TASKS: &str = r#""tasks":{"list":{},"cancel":{},"requests":{"tools":{"call":{}}}}"#;
 
 impl Session {
     pub(super) fn discover(&self) -> String {
         format!(
             "{{\"resultType\":\"complete\",\"supportedVersions\":[\"{MODERN}\"],\
-             \"capabilities\":{CAPABILITIES},\"instructions\":{},\"ttlMs\":0,\"cacheScope\":\"private\",\
+             \"capabilities\":{{{CAPABILITIES},\"extensions\":{{\"io.modelcontextprotocol/tasks\":{{}}}}}},\"instructions\":{},\"ttlMs\":0,\"cacheScope\":\"private\",\
              \"_meta\":{{\"io.modelcontextprotocol/serverInfo\":{}}}}}",
             quote(&self.core.instructions()),
             self.core.info,
@@ -46,11 +49,18 @@ impl Session {
         let client = Client {
             modern: false,
             can: Can::read(params.capabilities),
+            tasks: false,
             level: None,
         };
         *lock(&self.client) = Some(Arc::new(client));
+        // The one version that knows them.
+        let tasks = if version == LEGACY[0] {
+            format!(",{OLDER_TASKS}")
+        } else {
+            String::new()
+        };
         Ok(format!(
-            "{{\"protocolVersion\":\"{version}\",\"capabilities\":{CAPABILITIES},\"serverInfo\":{},\
+            "{{\"protocolVersion\":\"{version}\",\"capabilities\":{{{CAPABILITIES}{tasks}}},\"serverInfo\":{},\
              \"instructions\":{}}}",
             self.core.info,
             quote(&self.core.instructions()),

@@ -1,12 +1,12 @@
 //! Lists of prompts and resources, completions, and resources that are followed. Both eras.
 //!
 //! Promises: entries go on as their servers sent them, under names that lead back. Leaves out: fetching
-//! (`fetch`), and telling of changed lists.
+//! (`fetch`), and telling of changed lists (`changes`).
 
 use std::collections::{BTreeMap, HashSet};
 use std::sync::Arc;
 
-use outrigger_connect::{Offer, Reference, ServerName, Updates};
+use outrigger_connect::{Offer, Reference, ServerName};
 use outrigger_host::offers::Following;
 use serde::Deserialize;
 use serde_json::json;
@@ -251,11 +251,7 @@ impl Session {
             .await
             .ok_or_else(|| not_found(task, &uri))?;
         let followed = self.core.host.follow_resource(&server, &uri).await;
-        let Following {
-            connection,
-            mut updates,
-            before,
-        } = followed.map_err(|error| fault(task, &error))?;
+        let following = followed.map_err(|error| fault(task, &error))?;
         let over = self.over.child_token();
         if let Some(before) = lock(&self.followed).insert(uri.clone(), over.clone()) {
             before.cancel();
@@ -263,31 +259,20 @@ impl Session {
         let session = Arc::downgrade(self);
         let stop = self.core.stop.clone();
         self.core.tasks.spawn(async move {
-            let count = |updates: &Updates| updates.resources.get(&uri).copied();
-            let mut known = count(&before);
-            updates.mark_changed();
+            let params = json!({ "uri": uri }).to_string();
+            let mut followed = Followed::new(following, uri);
             loop {
                 tokio::select! {
-                    () = over.cancelled() => break,
-                    () = stop.cancelled() => break,
-                    changed = updates.changed() => if changed.is_err() { break },
+                    () = over.cancelled() => return,
+                    () = stop.cancelled() => return,
+                    more = followed.updated() => if !more { return },
                 }
-                let now = count(&updates.borrow_and_update());
-                let Some(session) = session.upgrade() else {
-                    break;
-                };
-                if std::mem::replace(&mut known, now) != now
-                    && let Some(outlet) = &*lock(&session.standing)
-                {
-                    let params = json!({ "uri": uri }).to_string();
-                    outlet.hint(message::notification(
-                        "notifications/resources/updated",
-                        &params,
-                    ));
+                let session = session.upgrade();
+                if let Some(outlet) = session.and_then(|it| lock(&it.standing).clone()) {
+                    let method = "notifications/resources/updated";
+                    outlet.hint(message::notification(method, &params));
                 }
             }
-            // Others may follow it still; one update too many does no harm, one too few would.
-            drop(connection);
         });
         Ok(message::result(&task.id, "{}"))
     }
@@ -298,6 +283,42 @@ impl Session {
             over.cancel();
         }
         Ok(message::result(&task.id, "{}"))
+    }
+}
+
+/// A resource whose updates somebody wants to hear of. Others may follow it still when this is dropped:
+/// one update too many does no harm, one too few would.
+pub(super) struct Followed {
+    following: Following,
+    uri: String,
+    known: Option<u64>,
+}
+
+impl Followed {
+    pub(super) fn new(mut following: Following, uri: String) -> Self {
+        following.updates.mark_changed();
+        let known = following.before.resources.get(&uri).copied();
+        Self {
+            following,
+            uri,
+            known,
+        }
+    }
+
+    /// Waits for an update; false when there will be none any more.
+    pub(super) async fn updated(&mut self) -> bool {
+        let updates = &mut self.following.updates;
+        while updates.changed().await.is_ok() {
+            let now = updates
+                .borrow_and_update()
+                .resources
+                .get(&self.uri)
+                .copied();
+            if std::mem::replace(&mut self.known, now) != now {
+                return true;
+            }
+        }
+        false
     }
 }
 

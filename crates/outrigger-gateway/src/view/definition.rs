@@ -16,6 +16,9 @@ pub(crate) struct Definition {
     members: String,
     /// `outputSchema`, where only modern clients take it.
     modern: Option<String>,
+    /// Its server runs it as a task, if that is wanted.
+    #[serde(default)]
+    tasks: bool,
 }
 
 impl Definition {
@@ -25,12 +28,16 @@ impl Definition {
         let mut out = Self {
             members: String::new(),
             modern: None,
+            tasks: false,
         };
         for (name, value) in members {
             let json = crate::message::one_line(value.get());
             let json = match &*name {
-                // Tasks of the legacy era are not offered, and a tool that wants them would not be called.
-                "name" | "execution" => continue,
+                "name" => continue,
+                "execution" => {
+                    out.tasks = takes_tasks(&json);
+                    continue;
+                }
                 "title" | "description" if !json.starts_with('"') => continue,
                 "annotations" | "_meta" if !json.starts_with('{') => continue,
                 "icons" if !json.starts_with('[') => continue,
@@ -59,8 +66,24 @@ impl Definition {
             out.push_str(",\"outputSchema\":");
             out.push_str(schema);
         }
+        if self.tasks && !modern {
+            // Whatever its server wants: here every call may be one, and need not be.
+            out.push_str(",\"execution\":{\"taskSupport\":\"optional\"}");
+        }
         out.push('}');
     }
+}
+
+/// MCP 2025-11-25, "Tasks", "Tool-Level Negotiation".
+fn takes_tasks(execution: &str) -> bool {
+    #[derive(Deserialize)]
+    struct Shape {
+        #[serde(rename = "taskSupport", default)]
+        tasks: Option<String>,
+    }
+    let shape = serde_json::from_str::<Shape>(execution).ok();
+    let tasks = shape.and_then(|shape| shape.tasks);
+    matches!(tasks.as_deref(), Some("optional" | "required"))
 }
 
 fn type_of(schema: &str) -> Option<String> {
@@ -74,17 +97,11 @@ fn type_of(schema: &str) -> Option<String> {
 
 /// Clients refuse an input schema that does not say that it is an object's.
 fn with_type(schema: &str) -> Cow<'_, str> {
-    match schema.strip_prefix('{') {
-        Some(rest) if type_of(schema).is_none() => {
-            let comma = if rest.trim_start().starts_with('}') {
-                ""
-            } else {
-                ","
-            };
-            Cow::Owned(format!("{{\"type\":\"object\"{comma}{rest}"))
-        }
-        _ => Cow::Borrowed(schema),
+    if schema.starts_with('{') && type_of(schema).is_none() {
+        let with = crate::message::with_member(schema, "\"type\":\"object\"");
+        return Cow::Owned(with);
     }
+    Cow::Borrowed(schema)
 }
 
 /// The members of an object, in order; of equal names the last one.
@@ -148,7 +165,7 @@ mod tests {
         );
         assert_eq!(
             legacy,
-            r#"{"name":"x","inputSchema":{"type":"object","properties":{}}}"#
+            r#"{"name":"x","inputSchema":{"type":"object","properties":{}},"execution":{"taskSupport":"optional"}}"#
         );
         assert_eq!(
             modern,

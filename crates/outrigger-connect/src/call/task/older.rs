@@ -8,8 +8,8 @@ use std::sync::{Arc, PoisonError};
 use std::time::Duration;
 
 use serde::Deserialize;
-use serde_json::value::RawValue;
 use serde_json::Value;
+use serde_json::value::RawValue;
 
 use super::super::Call;
 use super::super::clock::Clock;
@@ -121,7 +121,9 @@ fn change(rpc: &Arc<Rpc>, id: &str, before: &State) -> impl Future<Output = Stat
         let mut fruitless = 0;
         while fruitless < FRUITLESS {
             tokio::time::sleep(pause).await;
-            let answer = rpc.start(Request::new("tasks/get").task(&id)).answer_owned();
+            let answer = rpc
+                .start(Request::new("tasks/get").task(&id))
+                .answer_owned();
             match answer.await.map(|raw| State::parse(&raw)) {
                 Ok(Ok(state)) if state.mark() != mark => return state,
                 Ok(Ok(state)) => {

@@ -1,0 +1,140 @@
+//! What clients are told of without asking: that a list has changed.
+//!
+//! Promises: a client hears of each list that is another one than when it was last told or asked; many
+//! changes of a server in a short time are one. Leaves out: what `subscriptions/listen` tells
+//! (`session/listen`).
+//! Source: MCP, "List Changed Notification" of tools, prompts and resources.
+
+use std::collections::HashMap;
+use std::sync::{Arc, Weak};
+use std::time::Duration;
+
+use futures::future::{BoxFuture, select_all};
+use outrigger_connect::ServerName;
+use outrigger_host::{Host, Ready, ServerState};
+use tokio::sync::watch;
+
+use crate::gateway::Core;
+use crate::message;
+use crate::outlet::Outlet;
+use crate::session::Session;
+
+/// Changes within this time are one.
+const COALESCE: Duration = Duration::from_millis(200);
+
+pub(crate) const TOOLS: &str = "notifications/tools/list_changed";
+pub(crate) const PROMPTS: &str = "notifications/prompts/list_changed";
+pub(crate) const RESOURCES: &str = "notifications/resources/list_changed";
+
+/// How often the lists of prompts and of resources have changed.
+#[derive(Default)]
+pub(crate) struct News {
+    pub(crate) prompts: watch::Sender<u64>,
+    pub(crate) resources: watch::Sender<u64>,
+}
+
+/// A server that is there, and what it announces.
+struct Heard {
+    ready: Weak<Ready>,
+    prompts: watch::Receiver<u64>,
+    resources: watch::Receiver<u64>,
+}
+
+impl News {
+    /// Counts what the servers of a host announce, and that they come and go, for as long as it lives.
+    pub(crate) async fn follow(&self, host: &Host) {
+        let mut states: HashMap<ServerName, _> = HashMap::new();
+        for name in host.server_names() {
+            if let Some(state) = host.watch(&name) {
+                states.insert(name, state);
+            }
+        }
+        let mut heard = HashMap::new();
+        loop {
+            for (name, state) in &mut states {
+                let state = state.borrow_and_update().clone();
+                if hear(&mut heard, name, &state) {
+                    count(&self.prompts);
+                    count(&self.resources);
+                }
+            }
+            for server in heard.values_mut() {
+                for (list, announced) in [
+                    (&self.prompts, &mut server.prompts),
+                    (&self.resources, &mut server.resources),
+                ] {
+                    if announced.has_changed().unwrap_or(false) {
+                        announced.mark_unchanged();
+                        count(list);
+                    }
+                }
+            }
+            let states = states.values_mut().map(next);
+            let announced = heard
+                .values_mut()
+                .flat_map(|server| [next(&mut server.prompts), next(&mut server.resources)]);
+            let all: Vec<_> = states.chain(announced).collect();
+            if all.is_empty() {
+                return;
+            }
+            select_all(all).await;
+            tokio::time::sleep(COALESCE).await;
+        }
+    }
+}
+
+/// Takes in where a server stands; whether it has come or gone.
+fn hear(heard: &mut HashMap<ServerName, Heard>, name: &ServerName, state: &ServerState) -> bool {
+    let ServerState::Ready(ready) = state else {
+        return heard.remove(name).is_some();
+    };
+    let is_it = |known: &Heard| known.ready.ptr_eq(&Arc::downgrade(ready));
+    if heard.get(name).is_some_and(is_it) {
+        return false;
+    }
+    let now = Heard {
+        ready: Arc::downgrade(ready),
+        prompts: ready.connection.prompts_changed(),
+        resources: ready.connection.resources_changed(),
+    };
+    heard.insert(name.clone(), now);
+    true
+}
+
+fn count(list: &watch::Sender<u64>) {
+    list.send_modify(|count| *count += 1);
+}
+
+/// The next change; never, where nothing can change any more.
+fn next<T: Send + Sync>(of: &mut watch::Receiver<T>) -> BoxFuture<'_, ()> {
+    Box::pin(async move {
+        if of.changed().await.is_err() {
+            std::future::pending::<()>().await;
+        }
+    })
+}
+
+/// Tells a client of the legacy era of lists that have changed, for as long as it listens. `known`: the
+/// number of the view that it knows; `None` where it knows none.
+pub(crate) async fn tell(core: &Core, session: &Session, outlet: &Outlet, mut known: Option<u64>) {
+    let mut views = core.views.watch();
+    let mut prompts = core.news.prompts.subscribe();
+    let mut resources = core.news.resources.subscribe();
+    loop {
+        let now = views.borrow_and_update().number;
+        let mut method = known
+            .replace(now)
+            .is_some_and(|known| known != now)
+            .then_some(TOOLS);
+        if method.is_none() {
+            method = tokio::select! {
+                () = next(&mut views) => None,
+                () = next(&mut prompts) => Some(PROMPTS),
+                () = next(&mut resources) => Some(RESOURCES),
+            };
+        }
+        if let Some(method) = method.filter(|_| session.is_legacy()) {
+            outlet.put(message::notification(method, "{}")).await;
+        }
+    }
+}
