@@ -7,6 +7,7 @@
 mod offers;
 
 use std::collections::{HashMap, HashSet};
+use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Instant;
 
 use serde::Deserialize;
@@ -90,14 +91,8 @@ impl Inner {
             }
             cursor = Some(next);
         }
-        *self
-            .mirrors
-            .lock()
-            .unwrap_or_else(std::sync::PoisonError::into_inner) = reading.mirrors;
-        *self
-            .as_tasks
-            .lock()
-            .unwrap_or_else(std::sync::PoisonError::into_inner) = reading.as_tasks;
+        *lock(&self.mirrors) = reading.mirrors;
+        *lock(&self.as_tasks) = reading.as_tasks;
         Ok(ToolListing {
             tools: reading.tools,
             pages: reading.pages,
@@ -275,6 +270,10 @@ fn mirror(tool: &RawValue, name: &str, reading: &mut Reading) -> bool {
             false
         }
     }
+}
+
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 fn name_of(tool: &RawValue) -> Option<String> {

@@ -10,7 +10,7 @@ use std::sync::{Arc, Weak};
 use std::time::Duration;
 
 use futures::future::{BoxFuture, select_all};
-use outrigger_connect::ServerName;
+use outrigger_connect::{Offer, ServerName};
 use outrigger_host::{Host, Ready, ServerState};
 use tokio::sync::watch;
 
@@ -36,6 +36,8 @@ pub(crate) struct News {
 /// A server that is there, and what it announces.
 struct Heard {
     ready: Weak<Ready>,
+    /// Whether it has prompts, and resources.
+    has: (bool, bool),
     prompts: watch::Receiver<u64>,
     resources: watch::Receiver<u64>,
 }
@@ -53,8 +55,11 @@ impl News {
         loop {
             for (name, state) in &mut states {
                 let state = state.borrow_and_update().clone();
-                if hear(&mut heard, name, &state) {
+                let (prompts, resources) = hear(&mut heard, name, &state);
+                if prompts {
                     count(&self.prompts);
+                }
+                if resources {
                     count(&self.resources);
                 }
             }
@@ -83,22 +88,33 @@ impl News {
     }
 }
 
-/// Takes in where a server stands; whether it has come or gone.
-fn hear(heard: &mut HashMap<ServerName, Heard>, name: &ServerName, state: &ServerState) -> bool {
+/// Takes in where a server stands; whether prompts, and resources, have come or gone by that.
+fn hear(
+    heard: &mut HashMap<ServerName, Heard>,
+    name: &ServerName,
+    state: &ServerState,
+) -> (bool, bool) {
     let ServerState::Ready(ready) = state else {
-        return heard.remove(name).is_some();
+        let gone = heard.remove(name);
+        return gone.map_or((false, false), |gone| gone.has);
     };
     let is_it = |known: &Heard| known.ready.ptr_eq(&Arc::downgrade(ready));
     if heard.get(name).is_some_and(is_it) {
-        return false;
+        return (false, false);
     }
+    let has = (
+        ready.connection.declares(Offer::Prompts),
+        ready.connection.declares(Offer::Resources),
+    );
     let now = Heard {
         ready: Arc::downgrade(ready),
+        has,
         prompts: ready.connection.prompts_changed(),
         resources: ready.connection.resources_changed(),
     };
-    heard.insert(name.clone(), now);
-    true
+    let before = heard.insert(name.clone(), now);
+    let before = before.map_or((false, false), |before| before.has);
+    (has.0 || before.0, has.1 || before.1)
 }
 
 fn count(list: &watch::Sender<u64>) {

@@ -8,6 +8,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use outrigger_connect::wire::quote;
 use serde::Deserialize;
 use serde_json::json;
 use serde_json::value::RawValue;
@@ -19,6 +20,7 @@ use crate::client::Client;
 use crate::message::{self, Fault};
 use crate::outlet::Reply;
 use crate::tasks::{Answers, End, Kept, Making, Question, Stage};
+use crate::view::definition::Members;
 
 /// The extension of the modern era.
 const EXTENSION: &str = "io.modelcontextprotocol/tasks";
@@ -264,11 +266,22 @@ fn related(raw: &str, id: &str) -> String {
     // A slice of `raw`, so that it is found where it stands.
     match meta.and_then(|meta| Some((meta, offset(raw, meta)?))) {
         Some((meta, at)) => {
-            let with = message::with_member(meta, &member);
+            let with = format!("{{{member}{}}}", others(meta));
             format!("{}{with}{}", &raw[..at], &raw[at + meta.len()..])
         }
         None => message::with_member(raw, &format!("\"_meta\":{{{member}}}")),
     }
+}
+
+/// The members of a `_meta` besides the one that names a task, each after a comma: the server's own task
+/// is none that the client knows.
+fn others(meta: &str) -> String {
+    let members = serde_json::from_str::<Members<'_>>(meta).map(|it| it.0);
+    let members = members.unwrap_or_default().into_iter();
+    let others = members.filter(|(name, _)| name != RELATED);
+    others
+        .map(|(name, raw)| format!(",{}:{}", quote(&name), raw.get()))
+        .collect()
 }
 
 /// Where a piece of a text begins in it.
@@ -301,8 +314,8 @@ mod tests {
                 r#"{"n":1.50,"_meta":{"io.modelcontextprotocol/related-task":{"taskId":"t"},"k":1e400},"z":[]}"#,
             ),
             (
-                r#"{"_meta": { } }"#,
-                r#"{"_meta": {"io.modelcontextprotocol/related-task":{"taskId":"t"} } }"#,
+                r#"{"_meta": {"io.modelcontextprotocol/related-task":{"taskId":"theirs"} } }"#,
+                r#"{"_meta": {"io.modelcontextprotocol/related-task":{"taskId":"t"}} }"#,
             ),
         ] {
             assert_eq!(related(raw, "t"), with);

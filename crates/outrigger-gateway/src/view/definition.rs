@@ -105,7 +105,7 @@ fn with_type(schema: &str) -> Cow<'_, str> {
 }
 
 /// The members of an object, in order; of equal names the last one.
-struct Members<'a>(Vec<(Cow<'a, str>, &'a RawValue)>);
+pub(crate) struct Members<'a>(pub(crate) Vec<(Cow<'a, str>, &'a RawValue)>);
 
 impl<'de: 'a, 'a> Deserialize<'de> for Members<'a> {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {

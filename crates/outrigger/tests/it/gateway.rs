@@ -2,11 +2,13 @@
 //! real servers behind and other people's SDKs before it.
 
 mod asks;
+mod changes;
 mod offers;
 mod raw;
 mod sdks;
 mod served;
 mod starting;
+mod tasks;
 
 use std::fs;
 

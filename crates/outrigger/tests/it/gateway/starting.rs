@@ -148,7 +148,7 @@ fn a_change_is_told_in_each_era_s_way() {
     assert_eq!(first["method"], "notifications/subscriptions/acknowledged");
     assert_eq!(
         first["params"]["notifications"],
-        json!({ "toolsListChanged": true })
+        json!({ "toolsListChanged": true, "promptsListChanged": true })
     );
     served.modern(
         "tools/call",
