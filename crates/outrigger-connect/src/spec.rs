@@ -14,7 +14,7 @@ use url::Url;
 use crate::{OAuthSettings, ServerName};
 
 /// One server, ready to be connected to.
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ServerSpec {
     /// Its configured name.
     pub name: ServerName,
@@ -31,7 +31,7 @@ pub struct ServerSpec {
 }
 
 /// How a server is reached.
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub enum TransportSpec {
     /// A child process, spoken to over its standard input and output.
     Stdio(StdioSpec),
@@ -46,7 +46,7 @@ pub enum TransportSpec {
 }
 
 /// A child process.
-#[derive(Clone)]
+#[derive(Clone, PartialEq, Eq)]
 pub struct StdioSpec {
     /// The program: an absolute path, or a name to look up in `PATH` of [`StdioSpec::env`].
     pub command: String,
@@ -61,7 +61,7 @@ pub struct StdioSpec {
 }
 
 /// An address and what is sent with each request to it.
-#[derive(Clone)]
+#[derive(Clone, PartialEq, Eq)]
 pub struct HttpSpec {
     /// The endpoint.
     pub url: Url,
@@ -89,6 +89,15 @@ impl HttpSpec {
 /// A server in this process.
 #[derive(Clone)]
 pub struct InProcessSpec(pub Arc<dyn ServePipe>);
+
+/// Whether it is the very same server.
+impl PartialEq for InProcessSpec {
+    fn eq(&self, other: &Self) -> bool {
+        Arc::ptr_eq(&self.0, &other.0)
+    }
+}
+
+impl Eq for InProcessSpec {}
 
 /// Something that can serve MCP over a pipe.
 pub trait ServePipe: Send + Sync {

@@ -143,17 +143,21 @@ fn configured(folder: &Path, rules: usize, conditions: usize) -> Config {
     config
 }
 
-/// Microseconds of one decision, and of one whole call.
-async fn governed(folder: &Path, config: &Config) -> [f64; 2] {
-    let started = Event::RunStarted {
+fn started() -> Event {
+    Event::RunStarted {
         command: "bench".to_owned(),
         question: None,
         model: None,
         workspace: String::new(),
         version: String::new(),
-    };
+    }
+}
+
+/// Microseconds of one decision, and of one whole call.
+async fn governed(folder: &Path, config: &Config) -> [f64; 2] {
     let journal = Journal::open(&folder.join("journal.db")).unwrap();
-    let run = journal.begin(started, RunOptions::default()).await.unwrap();
+    let begun = journal.begin(started(), RunOptions::default()).await;
+    let run = begun.unwrap();
     let parts = Parts {
         connector: Connector::new("0", None),
         run,
@@ -166,7 +170,8 @@ async fn governed(folder: &Path, config: &Config) -> [f64; 2] {
         approver: Arc::new(NobodyThere),
         questions: Questions::default(),
         policy: Policy::new(&config.policy, &[]).unwrap(),
-        pins: Pins::none(),
+        pins: Arc::new(Pins::none()),
+        shared: None,
         hooks: Arc::new(Hooks::none()),
         artifacts: None,
         traces: None,

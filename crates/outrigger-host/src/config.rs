@@ -39,6 +39,7 @@ mod results;
 mod run;
 mod secret;
 mod server;
+mod sharing;
 pub mod show;
 mod source;
 mod surroundings;
@@ -72,6 +73,7 @@ pub use resolve::ReferenceUse;
 pub use results::{ResultSettings, ToolRoom};
 pub use run::{BuiltinSettings, RunLimits};
 pub use server::{EntryState, ServerEntry, ServerSettings, ServerStart, Shadowed};
+pub use sharing::Sharing;
 pub use surroundings::Surroundings;
 pub use value::{parse_duration, parse_size};
 

@@ -5,8 +5,10 @@
 //! with tools takes a frozen [`Toolset`].
 
 mod artifacts;
+mod board;
 pub(crate) mod person;
 mod server;
+mod upstreams;
 mod wanted;
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -19,9 +21,9 @@ use outrigger_connect::{Connection, Connector, ServePipe, ServerName};
 use outrigger_journal::{Redactor, Run};
 use tokio::sync::watch;
 use tokio_util::sync::CancellationToken;
-use tokio_util::task::TaskTracker;
 
 pub use server::{Failure, FailureKind, Ready, ServerState};
+pub use upstreams::Upstreams;
 
 use crate::approve::Approver;
 use crate::artifact::{Artifacts, Handles};
@@ -29,14 +31,15 @@ use crate::catalog::{Catalog, CatalogTool, ServerCatalog, Standing};
 use crate::config::{Config, Decision, DiscoverySettings, EntryState, ResultSettings, ServerEntry};
 use crate::discovery::{Always, Finder};
 use crate::hooks::Hooks;
+use crate::host::board::Board;
 use crate::host::person::Person;
-use crate::host::server::{Launch, Member, Plan};
+use crate::host::server::{Member, Plan, Sources};
 use crate::offers::{self, Shelf};
 use crate::outcome::{CallOutcome, Rejection};
 use crate::pins::{Pins, ServerIdentity};
-use crate::pipeline::{Broken, Sessions, Unknowns};
+use crate::pipeline::{Sessions, Unknowns};
 use crate::policy::{Origins, Policy, glob};
-use crate::questions::{Clerk, Questions};
+use crate::questions::{CallRun, Clerk, Questions};
 use crate::review::{self, Flag};
 use crate::toolset::{MissingServer, Toolset};
 use crate::traces::Traces;
@@ -63,7 +66,9 @@ pub struct Parts {
     /// Decides.
     pub policy: Policy,
     /// Knows what was approved.
-    pub pins: Pins,
+    pub pins: Arc<Pins>,
+    /// Lends the servers that are configured as shared; without it, this host has its own.
+    pub shared: Option<Upstreams>,
     /// Have a say about calls.
     pub hooks: Arc<Hooks>,
     /// Keeps what is too large or no text to be shown or recorded; without it, that is cut off.
@@ -124,20 +129,15 @@ struct Shared {
     /// The server that reads them.
     reader: Option<ServerName>,
     results: ResultSettings,
-    /// Tools that break their contract.
-    broken: Arc<Broken>,
     servers: BTreeMap<ServerName, Member>,
     /// All servers of the configuration, those that this host leaves out as well.
     names: BTreeSet<ServerName>,
     shelf: Shelf,
-    catalog: Arc<RwLock<Catalog>>,
+    board: Arc<Board>,
     pins: Arc<Pins>,
-    published: watch::Sender<u64>,
     discovery: DiscoverySettings,
     always: Arc<Always>,
     finder: Finder,
-    stop: CancellationToken,
-    tasks: TaskTracker,
 }
 
 /// One server, as `doctor` and `tools` show it.
@@ -156,32 +156,25 @@ pub struct ServerStatus {
 impl Host {
     /// Starts all servers of the configuration and returns; see [`Host::settled`].
     pub fn start(config: &Config, parts: Parts) -> Self {
-        let catalog = Arc::new(RwLock::new(Catalog::default()));
-        let (stop, tasks) = (CancellationToken::new(), TaskTracker::new());
-        let pins = Arc::new(parts.pins);
-        let published = watch::Sender::new(0);
         let redactor = parts.run.redactor().clone();
         redactor.learn(config.secrets());
+        if let Some(shared) = &parts.shared {
+            shared.redactor().learn(config.secrets());
+        }
         let person = Arc::new(Person::default());
         let clerk = Clerk::new(parts.questions, parts.run.clone(), Arc::clone(&person));
-        let (wanted, broken) = (CancellationToken::new(), Arc::<Broken>::default());
-        let launch = Launch {
-            wanted: wanted.clone(),
-            broken: Arc::clone(&broken),
-            pins: Arc::clone(&pins),
-            published: published.clone(),
-            connector: parts.connector,
-            clerk,
-            run: parts.run.clone(),
-            redactor: redactor.clone(),
-            catalog: Arc::clone(&catalog),
-            stop: stop.clone(),
+        let run = parts.run.clone();
+        let own = Upstreams::of(parts.connector, clerk, run, Arc::clone(&parts.pins));
+        let (wanted, board) = (CancellationToken::new(), Arc::<Board>::default());
+        let sources = Sources {
+            own: &own,
+            shared: parts.shared.as_ref(),
+            board: &board,
+            artifacts: &wanted,
         };
-        let mut servers = BTreeMap::new();
-        for plan in Plan::all(config, &parts.builtins) {
-            let (name, member) = server::spawn(plan, &launch, &tasks);
-            servers.insert(name, member);
-        }
+        let plans = Plan::all(config, &parts.builtins).into_iter();
+        let members = plans.map(|plan| (plan.name.clone(), Member::of(plan, &sources)));
+        let servers: BTreeMap<_, _> = members.collect();
         let names = servers.keys().chain(&config.left_out).cloned().collect();
         let shared = Shared {
             run: parts.run,
@@ -200,18 +193,14 @@ impl Host {
             wanted,
             reader: reader(config, &parts.builtins),
             results: config.results.clone(),
-            broken,
             servers,
             names,
             shelf: Shelf::default(),
-            catalog,
-            pins,
-            published,
+            board,
+            pins: parts.pins,
             discovery: config.discovery.clone(),
             always: Arc::new(always(config)),
             finder: Finder::default(),
-            stop,
-            tasks,
         };
         Self {
             shared: Arc::new(shared),
@@ -234,7 +223,7 @@ impl Host {
         }));
         tokio::time::timeout(patience, wait).await.ok();
         let members = self.shared.servers.iter();
-        let starting = members.filter(|(_, member)| member.is_unsettled(&member.state.borrow()));
+        let starting = members.filter(|(_, member)| member.is_unsettled(&member.now()));
         starting.map(|(name, _)| name.clone()).collect()
     }
 
@@ -244,7 +233,7 @@ impl Host {
         let mut flags = review::flags(&catalog, &self.shared.names);
         let status = |(name, member): (&ServerName, &Member)| ServerStatus {
             name: name.clone(),
-            state: member.state.borrow().clone(),
+            state: member.now(),
             catalog: catalog.servers.get(name).cloned(),
             flags: flags.remove(name).unwrap_or_default(),
         };
@@ -259,16 +248,12 @@ impl Host {
 
     /// The catalog's revision, to be waited on.
     pub fn published(&self) -> watch::Receiver<u64> {
-        self.shared.published.subscribe()
+        self.shared.board.published()
     }
 
     /// What all connected servers offer, whoever may use it.
     pub fn catalog(&self) -> Catalog {
-        self.shared
-            .catalog
-            .read()
-            .unwrap_or_else(PoisonError::into_inner)
-            .clone()
+        self.shared.board.catalog()
     }
 
     /// The tools that may be used now, frozen.
@@ -291,7 +276,7 @@ impl Host {
             .partition(|tool| self.reads_artifacts(tool));
         let tools = [first, last].concat();
         let missing = self.shared.servers.iter().filter_map(|(name, member)| {
-            let reason = member.state.borrow().why_missing()?;
+            let reason = member.now().why_missing()?;
             Some(MissingServer {
                 server: name.clone(),
                 reason,
@@ -340,11 +325,12 @@ impl Host {
         origins.add_server(server);
     }
 
-    /// Ends all connections, side by side, each within its own bound.
+    /// Lets go of all servers. Those that no other host holds are ended, side by side, each within its
+    /// own bound.
     pub async fn close(&self) {
-        self.shared.stop.cancel();
-        self.shared.tasks.close();
-        self.shared.tasks.wait().await;
+        let members = self.shared.servers.values();
+        members.clone().for_each(Member::leave);
+        join_all(members.map(Member::gone)).await;
     }
 
     /// Finds tools by words.
@@ -403,6 +389,13 @@ impl Host {
         member.map_or(Duration::ZERO, |member| member.late)
     }
 
+    /// Has questions of a server that belong to this call written into the run of this host, where the
+    /// server works for others too, until what this returns is dropped.
+    pub(crate) fn asks_for(&self, server: &ServerName, caller: Option<u64>) -> Option<CallRun> {
+        let runs = self.shared.servers.get(server)?.runs.as_ref()?;
+        Some(runs.enter(caller?, self.run()))
+    }
+
     /// Prompts and resources that have been listed.
     pub(crate) fn shelf(&self) -> &Shelf {
         &self.shared.shelf
@@ -416,7 +409,7 @@ impl Host {
     /// Where a server stands; `None` when there is no such server.
     pub(crate) fn state_of(&self, server: &ServerName) -> Option<ServerState> {
         let member = self.shared.servers.get(server)?;
-        Some(member.state.borrow().clone())
+        Some(member.now())
     }
 
     /// What local configuration says about a server; `None` when there is no such server.
@@ -446,7 +439,7 @@ impl Host {
     /// to know it in time.
     pub(crate) async fn in_step(&self, server: &ServerName, connection: &Connection) -> bool {
         let announced = *connection.tools_changed().borrow();
-        let mut published = self.shared.published.subscribe();
+        let mut published = self.shared.board.published();
         let behind = || {
             let catalog = self.catalog();
             let known = catalog.servers.get(server);
@@ -464,11 +457,7 @@ impl Host {
 
     /// The live connection of a tool, if the tool is still what was shown.
     pub(crate) fn connection_for(&self, tool: &CatalogTool) -> Result<Connection, CallOutcome> {
-        let state = self
-            .shared
-            .servers
-            .get(&tool.server)
-            .map(|member| member.state.borrow().clone());
+        let state = self.shared.servers.get(&tool.server).map(Member::now);
         let connection = match state {
             Some(ServerState::Ready(ready)) => ready.connection.clone(),
             Some(other) => {
@@ -510,7 +499,7 @@ impl Host {
     /// Whether the server was started again since this was last asked.
     pub(crate) fn take_restarted(&self, server: &ServerName) -> bool {
         let member = self.shared.servers.get(server);
-        member.is_some_and(|member| member.restarted.swap(false, Ordering::Relaxed))
+        member.is_some_and(Member::take_restarted)
     }
 
     /// Tools with which the outcome of a call to `tool` could be checked.
@@ -563,10 +552,4 @@ fn reader(config: &Config, builtins: &[Builtin]) -> Option<ServerName> {
     let mut builtins = builtins.iter();
     let reader = builtins.find(|builtin| builtin.on_demand)?;
     (!config.servers.contains_key(&reader.name)).then(|| reader.name.clone())
-}
-
-impl Drop for Shared {
-    fn drop(&mut self) {
-        self.stop.cancel();
-    }
 }

@@ -8,6 +8,7 @@
 //! "Sampling" and "Roots".
 
 mod clerk;
+mod runs;
 mod sampling;
 
 use std::sync::Arc;
@@ -17,6 +18,7 @@ use outrigger_connect::{Asker, Elicitation, OnLogged, Refusal, Root};
 use serde_json::value::RawValue;
 
 pub(crate) use clerk::Clerk;
+pub(crate) use runs::{CallRun, CallRuns};
 pub use sampling::{Completion, SampledMessage, Sampler, SamplingRequest};
 
 /// Who answers the servers of a host. The default answers nothing.

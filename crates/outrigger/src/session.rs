@@ -183,7 +183,8 @@ impl Session {
                 ..person.questions
             },
             policy,
-            pins,
+            pins: Arc::new(pins),
+            shared: None,
             hooks: Arc::clone(&hooks),
             artifacts,
             traces: telemetry.traces(),

@@ -131,7 +131,8 @@ impl Stage {
             policy: Policy::new(&config.policy, &[]).unwrap(),
             hooks: Arc::new(Hooks::none()),
             artifacts: None,
-            pins: Pins::none(),
+            pins: Arc::new(Pins::none()),
+            shared: None,
             traces: None,
         };
         let host = Host::start(&config, parts);

@@ -124,7 +124,8 @@ fn host(mode: &str, run: &Run) -> Host {
         questions: Questions::default(),
         policy: Policy::new(&config.policy, &["*".to_owned()]).unwrap(),
         hooks: Arc::new(Hooks::none()),
-        pins: Pins::none(),
+        pins: Arc::new(Pins::none()),
+        shared: None,
         artifacts: None,
         traces: None,
     };

@@ -12,6 +12,18 @@ pub struct ToolFilter {
     disabled: Vec<GlobMatcher>,
 }
 
+/// Whether the same globs are written in the same order.
+impl PartialEq for ToolFilter {
+    fn eq(&self, other: &Self) -> bool {
+        let texts = |list: &[GlobMatcher]| -> Vec<String> {
+            let texts = list.iter().map(|glob| glob.glob().glob());
+            texts.map(ToOwned::to_owned).collect()
+        };
+        let allowed = |filter: &Self| filter.allowed.as_deref().map(texts);
+        allowed(self) == allowed(other) && texts(&self.disabled) == texts(&other.disabled)
+    }
+}
+
 impl ToolFilter {
     /// Compiles the two lists; without `allowed`, all tools are.
     pub fn new(allowed: Option<&[String]>, disabled: &[String]) -> Result<Self, BadGlob> {

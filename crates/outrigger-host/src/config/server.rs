@@ -7,6 +7,7 @@ use super::origin::Origin;
 use super::problem::ConfigProblem;
 use super::reference::Reference;
 use super::repeating::Repeating;
+use super::sharing::Sharing;
 use crate::digest::Digest;
 use crate::questions::Answers;
 
@@ -62,6 +63,8 @@ pub struct ServerSettings {
     pub disabled_tools: Vec<String>,
     /// Whether it is started at once, or when it is wanted.
     pub start: ServerStart,
+    /// Whether principals of a gateway share it, as written.
+    pub sharing: Option<Sharing>,
     /// Globs over its raw tool names: these are declared to a model however many tools there are.
     pub always: Vec<String>,
     /// Which of its questions are answered.
@@ -91,6 +94,12 @@ impl ServerSettings {
             .collect();
         parts.sort_by_key(ToString::to_string);
         Digest::of(&parts.into())
+    }
+
+    /// Whether principals of a gateway share it.
+    pub fn sharing(&self) -> Sharing {
+        self.sharing
+            .unwrap_or_else(|| Sharing::of(&self.spec.transport))
     }
 
     /// What starting it would do, in one line for a person: the command, or the address, as they are

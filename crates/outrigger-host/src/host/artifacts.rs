@@ -1,14 +1,13 @@
 //! What a host knows of artifacts and of the room that results have.
 
 use std::borrow::Cow;
-use std::sync::{Arc, PoisonError};
 use std::time::Duration;
 
 use serde_json::value::RawValue;
 
 use super::{Host, ServerState};
 use crate::artifact::{ArtifactRef, Artifacts, Handles};
-use crate::catalog::{CatalogTool, ServerCatalog, SetAside};
+use crate::catalog::CatalogTool;
 use crate::config::ResultSettings;
 use crate::pipeline::Broken;
 use crate::pipeline::keep::Room;
@@ -31,7 +30,7 @@ impl Host {
     }
 
     pub(crate) fn broken(&self) -> &Broken {
-        &self.shared.broken
+        self.shared.board.broken()
     }
 
     pub(crate) fn results(&self) -> &ResultSettings {
@@ -94,26 +93,6 @@ impl Host {
 
     /// Takes a tool out of the catalog that breaks its contract.
     pub(crate) fn set_aside(&self, tool: &CatalogTool) {
-        let mut catalog = self
-            .shared
-            .catalog
-            .write()
-            .unwrap_or_else(PoisonError::into_inner);
-        let Some(known) = catalog.servers.get(&tool.server) else {
-            return;
-        };
-        let mut tools = known.tools.clone();
-        let taken: Vec<SetAside> = self.shared.broken.take_out(&mut tools);
-        if taken.is_empty() {
-            return;
-        }
-        let mut changed = ServerCatalog::clone(known);
-        changed.tools = tools;
-        changed.set_aside.extend(taken);
-        catalog
-            .servers
-            .insert(tool.server.clone(), Arc::new(changed));
-        catalog.revision += 1;
-        self.shared.published.send_replace(catalog.revision);
+        self.shared.board.set_aside(tool);
     }
 }

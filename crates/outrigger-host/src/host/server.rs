@@ -1,33 +1,27 @@
-//! The servers of a host: how each is to be started, or why not, and where it stands.
+//! The servers of a host: how each is started, and where it stands.
 
 mod failure;
 mod lazy;
 mod life;
+mod member;
+mod plan;
+mod running;
 
-use std::sync::atomic::AtomicBool;
-use std::sync::{Arc, RwLock};
+use std::sync::Arc;
 use std::time::Duration;
 
-use outrigger_connect::{
-    Connection, Connector, InProcessSpec, Protocol, ServerName, ServerSpec, TransportSpec,
-};
+use outrigger_connect::{Connection, Connector, ServerName};
 use outrigger_journal::{Event, Redactor, Run};
-use tokio::sync::watch;
 use tokio_util::sync::CancellationToken;
-use tokio_util::task::TaskTracker;
 
 pub use failure::{Failure, FailureKind};
-use lazy::Wanted;
 use life::Life;
+pub(super) use member::{Member, Sources};
+pub(super) use plan::{Plan, When};
+pub(super) use running::{Recipe, Running};
 
-use super::Builtin;
-use crate::catalog::{Catalog, Standing, ToolFilter};
-use crate::config::{
-    Config, EntryState, Layer, Repeating, ServerDefaults, ServerSettings, ServerStart,
-};
-use crate::pins::{Pins, ServerIdentity};
-use crate::pipeline::Broken;
-use crate::questions::{Answers, Clerk};
+use crate::pins::Pins;
+use crate::questions::Clerk;
 
 /// Where a server stands: `Idle` where it waits to be wanted, `Starting`, then `Ready`, then any of the others.
 #[derive(Debug, Clone)]
@@ -109,258 +103,48 @@ impl ServerState {
     }
 }
 
-/// What all servers of a host share.
+/// What servers are started with, and tell what becomes of them.
 #[derive(Clone)]
 pub(super) struct Launch {
     pub(super) connector: Connector,
     pub(super) clerk: Clerk,
     pub(super) run: Run,
     pub(super) redactor: Redactor,
-    pub(super) catalog: Arc<RwLock<Catalog>>,
     pub(super) pins: Arc<Pins>,
-    /// Counts with [`Catalog::revision`].
-    pub(super) published: watch::Sender<u64>,
-    pub(super) stop: CancellationToken,
-    /// Over when there is an artifact to read.
-    pub(super) wanted: CancellationToken,
-    pub(super) broken: Arc<Broken>,
 }
 
-/// One server as it is to be started, or not.
-pub(super) struct Plan {
-    name: ServerName,
-    description: Option<String>,
-    start: Start,
-}
-
-enum Start {
-    Connect {
-        spec: Box<ServerSpec>,
-        standing: Standing,
-        filter: ToolFilter,
-        /// `None` for one of ours: it is what it is with this program.
-        identity: Option<ServerIdentity>,
-        answers: Answers,
-        repeating: Repeating,
-        /// Only once there is an artifact to read.
-        on_demand: bool,
-        lazy: bool,
-    },
-    SetAside(Failure),
-    Disabled,
-}
-
-impl Plan {
-    pub(super) fn all(config: &Config, builtins: &[Builtin]) -> Vec<Self> {
-        let ours = builtins
-            .iter()
-            .filter(|builtin| !config.servers.contains_key(&builtin.name))
-            .map(|builtin| Self::builtin(builtin, &config.defaults));
-        let configured = config.servers.values().map(|entry| {
-            let start = match &entry.state {
-                EntryState::Disabled => Start::Disabled,
-                EntryState::NeedsTrust(_) => Start::SetAside(Failure::needs_trust()),
-                EntryState::Broken(problems) => {
-                    let error = problems
-                        .iter()
-                        .map(|problem| format!("{}: {}", problem.place(), problem.message))
-                        .collect::<Vec<_>>()
-                        .join("; ");
-                    let hints = problems
-                        .iter()
-                        .flat_map(|problem| problem.hints.clone())
-                        .collect();
-                    Start::SetAside(Failure::config(error, hints))
-                }
-                EntryState::Ready(settings) => Self::configured(settings, entry.origin.layer),
-            };
-            let description = match &entry.state {
-                EntryState::Ready(settings) => settings.description.clone(),
-                _ => None,
-            };
-            Self {
-                name: entry.name.clone(),
-                description,
-                start,
-            }
-        });
-        ours.chain(configured).collect()
-    }
-
-    fn builtin(builtin: &Builtin, defaults: &ServerDefaults) -> Self {
-        let spec = ServerSpec {
-            name: builtin.name.clone(),
-            transport: TransportSpec::InProcess(InProcessSpec(Arc::clone(&builtin.pipe))),
-            protocol: Protocol::Auto,
-            versions: None,
-            deadlines: defaults.deadlines,
-            limits: defaults.limits,
-        };
-        let standing = Standing {
-            builtin: true,
-            ..Standing::default()
-        };
-        let start = Start::Connect {
-            spec: Box::new(spec),
-            standing,
-            filter: ToolFilter::default(),
-            identity: None,
-            answers: Answers::default(),
-            repeating: Repeating::default(),
-            on_demand: builtin.on_demand,
-            lazy: false,
-        };
-        Self {
-            name: builtin.name.clone(),
-            description: Some(builtin.description.clone()),
-            start,
-        }
-    }
-
-    fn configured(settings: &ServerSettings, layer: Layer) -> Start {
-        let standing = Standing {
-            builtin: false,
-            read_only: settings.read_only && layer.may_loosen(),
-            instructions: settings.instructions && layer.may_loosen(),
-        };
-        if let Some(gap) = settings.gaps.first() {
-            let error = format!(
-                "`{}` at {} needs a secret that was not fetched",
-                gap.key,
-                gap.place()
-            );
-            return Start::SetAside(Failure::config(error, Vec::new()));
-        }
-        match ToolFilter::new(settings.allowed_tools.as_deref(), &settings.disabled_tools) {
-            Ok(filter) => Start::Connect {
-                spec: Box::new(settings.spec.clone()),
-                standing,
-                filter,
-                identity: Some(ServerIdentity {
-                    name: settings.spec.name.clone(),
-                    digest: settings.identity(),
-                    of_project: matches!(layer, Layer::Project | Layer::TrustedProject),
-                }),
-                answers: settings.answers,
-                repeating: if layer.may_loosen() {
-                    settings.repeating.clone()
-                } else {
-                    Repeating::default()
-                },
-                on_demand: false,
-                lazy: settings.start == ServerStart::Lazy,
-            },
-            Err(error) => Start::SetAside(Failure::config(error.to_string(), Vec::new())),
-        }
-    }
-}
-
-/// One server, as the host follows it.
-pub(super) struct Member {
-    pub(super) state: watch::Receiver<ServerState>,
-    /// Set when the server was started again; whoever tells it takes it.
-    pub(super) restarted: Arc<AtomicBool>,
-    /// As pins know it; `None` for one of ours, and for one that is not started.
-    pub(super) identity: Option<ServerIdentity>,
-    /// Which of its calls may be made once more.
-    pub(super) repeating: Repeating,
-    /// How long a late answer is worth waiting for.
-    pub(super) late: Duration,
-    /// What local configuration says about it.
-    pub(super) standing: Standing,
-    /// What a person wrote that it is for.
-    pub(super) description: Option<String>,
-    /// Says that it is wanted, where it waits for that.
-    wanted: Option<Arc<Wanted>>,
-}
-
-impl Member {
-    pub(super) fn is_lazy(&self) -> bool {
-        self.wanted.is_some()
-    }
-
-    /// Whether it is not yet known what becomes of it.
-    pub(super) fn is_unsettled(&self, state: &ServerState) -> bool {
-        let called = self.wanted.as_ref().is_some_and(|wanted| wanted.is_said());
-        state.is_starting() || called && matches!(state, ServerState::Idle)
-    }
-
-    /// Has it started, if it waits to be wanted.
-    pub(super) fn wake(&self) {
-        if let Some(wanted) = &self.wanted {
-            wanted.say();
-        }
-    }
-}
-
-/// Begins one server's life.
-pub(super) fn spawn(plan: Plan, launch: &Launch, tasks: &TaskTracker) -> (ServerName, Member) {
-    let (state, watched) = watch::channel(ServerState::Starting);
-    let restarted = Arc::new(AtomicBool::new(false));
-    let name = plan.name.clone();
-    let mut member = Member {
-        state: watched,
-        restarted: Arc::clone(&restarted),
-        identity: None,
-        repeating: Repeating::default(),
-        late: Duration::ZERO,
-        standing: Standing::default(),
-        description: plan.description,
-        wanted: None,
-    };
-    match plan.start {
-        Start::Disabled => drop(state.send_replace(ServerState::Disabled)),
-        Start::SetAside(failure) => fail(&plan.name, failure, launch, &state),
-        Start::Connect {
-            spec,
-            standing,
-            filter,
-            identity,
-            answers,
-            repeating,
-            on_demand,
-            lazy,
-        } => {
-            if on_demand {
-                state.send_replace(ServerState::Disabled);
-            }
-            member.identity.clone_from(&identity);
-            member.repeating.clone_from(&repeating);
-            member.late = spec.deadlines.late;
-            member.standing = standing;
-            let mut launch = launch.clone();
-            let handlers = launch.clerk.handlers(answers);
-            launch.connector = launch.connector.with_handlers(handlers);
-            let life = Life {
-                spec,
-                standing,
-                filter,
-                identity,
-                repeating,
-                launch,
-                state,
-                restarted,
-            };
-            if lazy {
-                life.wait_to_be_wanted();
-                let wanted = member.wanted.insert(Arc::default());
-                tasks.spawn(Box::pin(life.run_when_wanted(Arc::clone(wanted))));
-            } else if on_demand {
-                tasks.spawn(Box::pin(life.run_when_there_are_artifacts()));
-            } else {
-                tasks.spawn(Box::pin(life.run()));
-            }
-        }
-    }
-    (name, member)
-}
-
-fn fail(
-    server: &ServerName,
-    failure: Failure,
+/// Begins one server's life. `artifacts`: over when there is one to read.
+pub(super) fn start(
+    recipe: Recipe,
+    (when, artifacts): (When, &CancellationToken),
     launch: &Launch,
-    state: &watch::Sender<ServerState>,
-) {
+) -> Arc<Running> {
+    let state = match when {
+        When::Now => ServerState::Starting,
+        When::Wanted => ServerState::Idle,
+        When::Artifacts => ServerState::Disabled,
+    };
+    let mut launch = launch.clone();
+    let handlers = launch.clerk.handlers(recipe.answers);
+    launch.connector = launch.connector.with_handlers(handlers);
+    let running = Arc::new(Running::new(recipe, state));
+    let life = Life {
+        running: Arc::clone(&running),
+        launch,
+    };
+    match when {
+        When::Now => running.live(life.run()),
+        When::Wanted => {
+            life.list_what_is_known();
+            running.live(life.run_when_wanted());
+        }
+        When::Artifacts => running.live(life.run_after(artifacts.clone())),
+    }
+    running
+}
+
+/// Records that a server failed; what that makes of it.
+fn failed(server: &ServerName, failure: Failure, launch: &Launch) -> ServerState {
     let failure = failure.without(&launch.redactor);
     launch.run.record(Event::ServerFailed {
         server: server.to_string(),
@@ -370,9 +154,9 @@ fn fail(
         stderr_tail: failure.stderr_tail.clone(),
     });
     let failure = Arc::new(failure);
-    state.send_replace(if failure.wants_sign_in() {
+    if failure.wants_sign_in() {
         ServerState::AuthRequired(failure)
     } else {
         ServerState::Quarantined(failure)
-    });
+    }
 }

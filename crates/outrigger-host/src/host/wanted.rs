@@ -38,7 +38,7 @@ impl Host {
     /// The servers as a model may know of them: not what is switched off, and nothing of why one fails.
     pub(super) fn known_servers(&self) -> Vec<KnownServer> {
         let known = self.shared.servers.iter().filter_map(|(name, member)| {
-            let standing = match &*member.state.borrow() {
+            let standing = match member.now() {
                 ServerState::Ready(_) => ServerStanding::Ready,
                 ServerState::Idle if self.may_not_start(name) => return None,
                 ServerState::Idle => ServerStanding::Idle,

@@ -243,6 +243,7 @@ impl Host {
         by: &ByHand,
     ) -> Result<ResourceText, OfferError> {
         let began = Instant::now();
+        let _asks = self.asks_for(wanted.server, by.client);
         let fetched = ready
             .connection
             .read_resource(wanted.name, options(by))
@@ -274,6 +275,7 @@ impl Host {
         let began = Instant::now();
         let sent = serde_json::value::to_raw_value(arguments)
             .unwrap_or_else(|_| RawValue::NULL.to_owned());
+        let _asks = self.asks_for(server, by.client);
         let fetched = ready.connection.get_prompt(name, &sent, options(by)).await;
         let read = self.without_secrets(wanted, fetched).and_then(|raw| {
             PromptText::read(server, name, raw).map_err(|reason| malformed(wanted, reason))

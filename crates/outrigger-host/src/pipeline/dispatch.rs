@@ -112,6 +112,7 @@ impl Host {
         }
         line.sent = Some(Instant::now());
         let _permitted = self.permit_read(&tool, arguments.raw.get());
+        let _asks = self.asks_for(&tool.server, context.caller);
         let sent = Sent {
             tool: &tool,
             arguments: &arguments,

@@ -14,7 +14,9 @@ use serde::Deserialize;
 use serde_json::value::RawValue;
 
 use super::sampling::MAX_REQUESTS;
-use super::{Answers, Passing, Questions, Respondent, Response, Sampler, SamplingRequest};
+use super::{
+    Answers, CallRuns, Passing, Questions, Respondent, Response, Sampler, SamplingRequest,
+};
 use crate::host::person::Person;
 
 /// Bytes of a question that are recorded.
@@ -27,6 +29,7 @@ pub(crate) struct Clerk {
     run: Run,
     person: Arc<Person>,
     sampled: Arc<AtomicU32>,
+    runs: CallRuns,
 }
 
 impl Clerk {
@@ -36,7 +39,13 @@ impl Clerk {
             run,
             person,
             sampled: Arc::default(),
+            runs: CallRuns::default(),
         }
+    }
+
+    /// Whose run each call belongs to, where that is not the one that was given here.
+    pub(crate) fn runs(&self) -> &CallRuns {
+        &self.runs
     }
 
     /// Handlers for one server.
@@ -99,7 +108,10 @@ impl Clerk {
 
     fn open(&self, asker: &Asker, method: &str, question: &str) -> Opened {
         Opened {
-            run: self.run.clone(),
+            run: self
+                .runs
+                .of(asker.caller)
+                .unwrap_or_else(|| self.run.clone()),
             server: asker.server.to_string(),
             tool: asker.tool.clone(),
             method: method.to_owned(),

@@ -10,7 +10,7 @@ use async_trait::async_trait;
 use futures::future::BoxFuture;
 use outrigger_connect::{Connector, InProcessSpec, ServePipe, ServerName, TransportSpec};
 use outrigger_host::approve::{Answer, Approver, Question, Repeat};
-use outrigger_host::config::EntryState;
+use outrigger_host::config::{Config, EntryState};
 use outrigger_host::hooks::{HookRunner, Hooks};
 use outrigger_host::pins::Pins;
 use outrigger_host::policy::Policy;
@@ -31,6 +31,10 @@ pub(crate) struct Server {
     /// Lines, as they came.
     pub(crate) heard: Arc<Mutex<Vec<String>>>,
     announce: Arc<Mutex<Option<mpsc::UnboundedSender<String>>>>,
+    /// Connections that it serves now.
+    pub(crate) live: Arc<AtomicUsize>,
+    /// The call that waits for the answer to a question.
+    asking: Arc<Mutex<Option<Value>>>,
 }
 
 /// Somebody to ask.
@@ -65,7 +69,7 @@ pub(crate) fn tool(name: &str) -> Value {
 }
 
 impl Server {
-    fn new() -> Self {
+    pub(crate) fn new() -> Self {
         let names = ["keep", "wait", "leave", "garble", "fail", "refuse", "tell"];
         let mut tools: Vec<_> = names.into_iter().map(tool).collect();
         tools.push(json!({ "name": "give", "inputSchema": { "type": "object" } }));
@@ -142,8 +146,24 @@ impl Server {
                 // Its own argument, as the result.
                 "give" | "shape" => message["params"]["arguments"]["result"].clone(),
                 "refuse" => return Some(error(message, -32000, "not today")),
+                "ask" => {
+                    *self.asking.lock().unwrap() = Some(message.clone());
+                    let params = json!({ "message": "Really?", "requestedSchema": { "type": "object", "properties": {} } });
+                    return Some(format!(
+                        "{}\n",
+                        json!({ "jsonrpc": "2.0", "id": "question", "method": "elicitation/create", "params": params })
+                    ));
+                }
                 _ => json!({ "content": [{ "type": "text", "text": "kept" }] }),
             },
+            None if message["id"] == "question" => {
+                let asking = self.asking.lock().unwrap().take().unwrap();
+                let text = json!({ "content": [{ "type": "text", "text": "asked" }] });
+                return Some(format!(
+                    "{}\n",
+                    json!({ "jsonrpc": "2.0", "id": asking["id"], "result": text })
+                ));
+            }
             _ if message.get("id").is_some() => {
                 return Some(error(message, -32601, "Method not found"));
             }
@@ -164,12 +184,29 @@ fn error(message: &Value, code: i64, text: &str) -> String {
     )
 }
 
+/// Counts a connection while it lives.
+struct Live(Arc<AtomicUsize>);
+
+impl Live {
+    fn count(live: &Arc<AtomicUsize>) -> Self {
+        live.fetch_add(1, Ordering::SeqCst);
+        Self(Arc::clone(live))
+    }
+}
+
+impl Drop for Live {
+    fn drop(&mut self) {
+        self.0.fetch_sub(1, Ordering::SeqCst);
+    }
+}
+
 impl ServePipe for Server {
     fn serve(&self, pipe: DuplexStream) -> BoxFuture<'static, ()> {
         let server = self.clone();
         let (send, mut announced) = mpsc::unbounded_channel();
         *server.announce.lock().unwrap() = Some(send);
         Box::pin(async move {
+            let _live = Live::count(&server.live);
             let (read, mut write) = tokio::io::split(pipe);
             let mut lines = BufReader::new(read).lines();
             loop {
@@ -268,21 +305,8 @@ impl Lab {
     pub(crate) async fn new(plan: Plan) -> Self {
         let place = Place::toml(&plan.project).set("LAB_TOKEN", "tok-very-secret-1");
         place.write("user/outrigger.toml", &plan.user);
-        let mut config = place.load();
-        assert_eq!(config.fatal().count(), 0, "{}", place.page());
-        config.builtin.time.value = false;
-        config.builtin.workspace.value = false;
         let server = Server::new();
-        for entry in config.servers.values_mut() {
-            // A folder that nobody trusts starts nothing; its rules are what is looked at here.
-            let mut settings = match &entry.state {
-                EntryState::Ready(settings) | EntryState::NeedsTrust(settings) => settings.clone(),
-                _ => panic!("{}", place.page()),
-            };
-            settings.spec.transport =
-                TransportSpec::InProcess(InProcessSpec(Arc::new(server.clone())));
-            entry.state = EntryState::Ready(settings);
-        }
+        let config = configured(&place, &(Arc::new(server.clone()) as Arc<dyn ServePipe>));
         let journal = Journal::open(&place.path("state/journal.db")).unwrap();
         let run = if plan.recorded {
             journal
@@ -304,7 +328,8 @@ impl Lab {
                 Some(runner) => Hooks::new(&config.hooks, runner).unwrap(),
                 None => Hooks::none(),
             }),
-            pins: Pins::none(),
+            pins: Arc::new(Pins::none()),
+            shared: None,
             artifacts: plan.store.or_else(|| {
                 plan.keeps
                     .then(|| Artifacts::open(&place.path("state/artifacts"), &journal))
@@ -392,6 +417,24 @@ impl Lab {
     pub(crate) async fn changed_from(&self, toolset: &Toolset) {
         until(|| self.host.catalog().revision > toolset.revision()).await;
     }
+}
+
+/// The configuration of a place, with `server` in the place of each of its servers.
+pub(crate) fn configured(place: &Place, server: &Arc<dyn ServePipe>) -> Config {
+    let mut config = place.load();
+    assert_eq!(config.fatal().count(), 0, "{}", place.page());
+    config.builtin.time.value = false;
+    config.builtin.workspace.value = false;
+    for entry in config.servers.values_mut() {
+        // A folder that nobody trusts starts nothing; its rules are what is looked at here.
+        let mut settings = match &entry.state {
+            EntryState::Ready(settings) | EntryState::NeedsTrust(settings) => settings.clone(),
+            _ => panic!("{}", place.page()),
+        };
+        settings.spec.transport = TransportSpec::InProcess(InProcessSpec(Arc::clone(server)));
+        entry.state = EntryState::Ready(settings);
+    }
+    config
 }
 
 pub(crate) fn proposed(tool: &str, arguments: &str) -> ProposedCall {

@@ -16,4 +16,5 @@ mod lab;
 mod pipeline;
 mod policy;
 mod results;
+mod sharing;
 mod unknown;

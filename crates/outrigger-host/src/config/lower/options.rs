@@ -9,6 +9,7 @@ use crate::config::node::{Entry, Node, Value};
 use crate::config::repeating::Repeating;
 use crate::config::report::Report;
 use crate::config::server::ServerStart;
+use crate::config::sharing::Sharing;
 use crate::config::value;
 use crate::questions::Answers;
 
@@ -29,6 +30,8 @@ pub(crate) struct Options {
     /// Globs over raw tool names: these are shown to a model whatever else is there.
     pub(crate) always: Vec<String>,
     pub(crate) start: ServerStart,
+    /// `None`: by what it is.
+    pub(crate) sharing: Option<Sharing>,
     pub(crate) answers: Answers,
     pub(crate) repeating: Repeating,
 }
@@ -82,6 +85,13 @@ impl Options {
             "start" => {
                 let words = [("eager", ServerStart::Eager), ("lazy", ServerStart::Lazy)];
                 self.start = value::word(report, path, node, &words).unwrap_or_default();
+            }
+            "sharing" => {
+                let words = [
+                    ("shared", Sharing::Shared),
+                    ("per-principal", Sharing::PerPrincipal),
+                ];
+                self.sharing = value::word(report, path, node, &words);
             }
             "always" => self.always = always(report, path, node).unwrap_or_default(),
             "answers" => self.answers = answers(report, path, node).unwrap_or_default(),

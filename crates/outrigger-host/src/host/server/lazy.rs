@@ -1,15 +1,16 @@
 //! A server that is started when it is wanted. Until then it is listed as it was last seen: its tools
 //! as they were approved, from where pins keep them.
 
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, PoisonError};
 use std::time::Duration;
 
-use outrigger_connect::{ServerName, ToolListing};
+use outrigger_connect::ToolListing;
 use tokio::sync::Notify;
+use tokio_util::sync::CancellationToken;
 
+use super::ServerState;
 use super::life::Life;
-use super::{Launch, ServerState};
 use crate::catalog::ServerCatalog;
 
 /// Says that a server is wanted.
@@ -32,63 +33,49 @@ impl Wanted {
 
 impl Life {
     /// Lists what is known of the server. What follows is [`Life::run_when_wanted`].
-    pub(super) fn wait_to_be_wanted(&self) {
+    pub(super) fn list_what_is_known(&self) {
         if let Some(catalog) = self.last_known() {
-            self.publish(Some(Arc::new(catalog)));
+            self.running.publish(Some(Arc::new(catalog)));
         }
-        self.state.send_replace(ServerState::Idle);
     }
 
     /// Waits until somebody wants the server, and then lives like any other.
-    pub(super) async fn run_when_wanted(self, wanted: Arc<Wanted>) {
+    pub(super) async fn run_when_wanted(self) {
         tokio::select! {
-            () = self.launch.stop.cancelled() => {
-                self.state.send_replace(ServerState::Stopped);
-                return;
-            }
-            () = wanted.notify.notified() => {}
+            () = self.running.stop.cancelled() => return self.stopped(),
+            () = self.running.wanted.notify.notified() => {}
         }
-        self.state.send_replace(ServerState::Starting);
-        let (launch, name) = (self.launch.clone(), self.spec.name.clone());
+        self.running.is(ServerState::Starting);
+        let running = Arc::clone(&self.running);
         self.run().await;
-        withdraw(&launch, &name);
+        // What is still listed of a server that has ended for good.
+        running.publish(None);
     }
 
     /// Waits until the run has an artifact to read, and then lives like any other.
-    pub(super) async fn run_when_there_are_artifacts(self) {
+    pub(super) async fn run_after(self, artifacts: CancellationToken) {
         tokio::select! {
-            () = self.launch.stop.cancelled() => return self.stopped(),
-            () = self.launch.wanted.cancelled() => {}
+            () = self.running.stop.cancelled() => return self.stopped(),
+            () = artifacts.cancelled() => {}
         }
         self.run().await;
     }
 
     /// `None` when it was never seen, or nothing of it is left that may be used.
     fn last_known(&self) -> Option<ServerCatalog> {
-        let identity = self.identity.as_ref()?;
+        let recipe = &self.running.recipe;
+        let identity = recipe.identity.as_ref()?;
         let listing = ToolListing {
             tools: self.launch.pins.last_known(identity),
             pages: 0,
             problems: Vec::new(),
             took: Duration::ZERO,
         };
-        let mut catalog = ServerCatalog::read(&self.spec.name, self.standing, listing);
+        let mut catalog = ServerCatalog::read(recipe.name(), recipe.standing, listing);
         catalog
             .tools
-            .retain(|tool| self.filter.admits(&tool.raw_name));
+            .retain(|tool| recipe.filter.admits(&tool.raw_name));
         catalog.remembered = true;
         (!catalog.tools.is_empty()).then_some(catalog)
-    }
-}
-
-/// Takes out what is still listed of a server that has ended for good.
-fn withdraw(launch: &Launch, server: &ServerName) {
-    let mut catalog = launch
-        .catalog
-        .write()
-        .unwrap_or_else(PoisonError::into_inner);
-    if catalog.servers.remove(server).is_some() {
-        catalog.revision += 1;
-        launch.published.send_replace(catalog.revision);
     }
 }

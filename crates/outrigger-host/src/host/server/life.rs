@@ -3,18 +3,15 @@
 //! until somebody has signed in. Calls that were under way have ended by then, and are not sent again.
 
 use std::borrow::Cow;
-use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, PoisonError};
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use outrigger_connect::{Connection, Era, ListError, LoginMark, Offer, ServerSpec, SignedOff};
+use outrigger_connect::{Connection, Era, ListError, LoginMark, Offer, SignedOff};
 use outrigger_journal::Event;
 use tokio::sync::watch;
 
-use super::{Failure, Launch, Ready, ServerState, fail};
-use crate::catalog::{CatalogTool, Instructions, ServerCatalog, SetAside, Standing, ToolFilter};
-use crate::config::Repeating;
-use crate::pins::ServerIdentity;
+use super::{Failure, Launch, Ready, Recipe, Running, ServerState, failed};
+use crate::catalog::{CatalogTool, Instructions, ServerCatalog, SetAside};
 
 /// Announcements of changed tools within this time are one.
 const COALESCE: Duration = Duration::from_millis(200);
@@ -33,19 +30,13 @@ const LOOK_AGAIN: Duration = Duration::from_secs(1);
 const TOLD_LINES: usize = 20;
 
 pub(super) struct Life {
-    pub(super) spec: Box<ServerSpec>,
-    pub(super) standing: Standing,
-    pub(super) filter: ToolFilter,
-    pub(super) identity: Option<ServerIdentity>,
-    pub(super) repeating: Repeating,
+    pub(super) running: Arc<Running>,
     pub(super) launch: Launch,
-    pub(super) state: watch::Sender<ServerState>,
-    pub(super) restarted: Arc<AtomicBool>,
 }
 
 /// How a start went.
 enum Once {
-    /// The host stops.
+    /// Nobody holds it any more.
     Stopped,
     /// It could not be connected or listed.
     NeverReady(Failure),
@@ -103,22 +94,22 @@ impl Life {
                 Once::Stopped => return self.stopped(),
                 Once::SignedIn => continue,
                 Once::NeverReady(failure) if failure.wants_sign_in() => {
-                    fail(&self.spec.name, failure, &self.launch, &self.state);
+                    self.fail(failure);
                     match self.until_signed_in(&mut { mark }, None).await {
                         Waited::SignedIn => {
-                            self.state.send_replace(ServerState::Starting);
+                            self.running.is(ServerState::Starting);
                             continue;
                         }
                         Waited::Stopped | Waited::Ended(_) => return self.stopped(),
                     }
                 }
                 Once::NeverReady(failure) if !was_ready => {
-                    return fail(&self.spec.name, failure, &self.launch, &self.state);
+                    return self.fail(failure);
                 }
                 Once::NeverReady(failure) => failure,
                 Once::Ended { failure, lived } => {
                     self.launch.run.record(Event::ServerEnded {
-                        server: self.spec.name.to_string(),
+                        server: self.running.name().to_string(),
                         reason: failure.error.clone(),
                     });
                     restarts.forget_after(lived);
@@ -126,24 +117,32 @@ impl Life {
                 }
             };
             let Some(pause) = restarts.next() else {
-                return fail(&self.spec.name, failure, &self.launch, &self.state);
+                return self.fail(failure);
             };
             let failure = failure.without(&self.launch.redactor);
-            self.state
-                .send_replace(ServerState::Backoff(Arc::new(failure)));
+            self.running.is(ServerState::Backoff(Arc::new(failure)));
             tokio::select! {
-                () = self.launch.stop.cancelled() => return self.stopped(),
+                () = self.running.stop.cancelled() => return self.stopped(),
                 () = tokio::time::sleep(pause) => {}
             }
         }
     }
 
     pub(super) fn stopped(&self) {
-        self.state.send_replace(ServerState::Stopped);
+        self.running.is(ServerState::Stopped);
+    }
+
+    fn fail(&self, failure: Failure) {
+        let state = failed(self.running.name(), failure, &self.launch);
+        self.running.is(state);
+    }
+
+    fn recipe(&self) -> &Recipe {
+        &self.running.recipe
     }
 
     async fn login_mark(&self) -> Option<LoginMark> {
-        self.launch.connector.login_mark(&self.spec).await
+        self.launch.connector.login_mark(&self.recipe().spec).await
     }
 
     /// Waits for another login than `known`, which it then is. `connection` may end meanwhile.
@@ -166,7 +165,7 @@ impl Life {
                 }
             };
             tokio::select! {
-                () = self.launch.stop.cancelled() => return Waited::Stopped,
+                () = self.running.stop.cancelled() => return Waited::Stopped,
                 reason = ended => return Waited::Ended(reason),
                 () = tokio::time::sleep(LOOK_AGAIN) => {}
             }
@@ -177,10 +176,13 @@ impl Life {
     /// that it is started with.
     async fn once(&self, again: bool, mut mark: Option<LoginMark>) -> Once {
         let began = Instant::now();
-        let connected = self.launch.connector.connect(&self.spec, &self.launch.stop);
+        let connected = self
+            .launch
+            .connector
+            .connect(&self.recipe().spec, &self.running.stop);
         let connection = match connected.await {
             Ok(connection) => connection,
-            Err(_) if self.launch.stop.is_cancelled() => return Once::Stopped,
+            Err(_) if self.running.stop.is_cancelled() => return Once::Stopped,
             Err(error) => return Once::NeverReady(error.into()),
         };
         // From before the listing: a change that is announced while it goes on must not be missed.
@@ -200,7 +202,7 @@ impl Life {
         let ready = Instant::now();
         let over = Box::pin(self.in_use(&connection, &mut changed, &mut mark)).await;
         let lived = ready.elapsed();
-        self.publish(None);
+        self.running.publish(None);
         connection.close().await;
         match over {
             Waited::Stopped => Once::Stopped,
@@ -228,7 +230,7 @@ impl Life {
             };
             // Its tools stay, and whoever calls one is told what is missing.
             let failure = Failure::signed_off(signed_off);
-            fail(&self.spec.name, failure, &self.launch, &self.state);
+            self.fail(failure);
             loop {
                 match self.until_signed_in(mark, Some(connection)).await {
                     Waited::SignedIn => {}
@@ -256,32 +258,30 @@ impl Life {
                 *tool = clean;
             }
         }
-        let mut catalog = ServerCatalog::read(&self.spec.name, self.standing, listing);
+        let mut catalog = ServerCatalog::read(self.running.name(), self.recipe().standing, listing);
         catalog.as_of = as_of;
         catalog.resources = connection.declares(Offer::Resources);
         catalog.instructions = connection.peer().instructions.as_deref().and_then(|text| {
             Instructions::read(
                 &self.launch.redactor.redact(text),
-                self.standing.instructions,
+                self.recipe().standing.instructions,
             )
         });
-        for stranger in self.filter.strangers(&catalog) {
+        for stranger in self.recipe().filter.strangers(&catalog) {
             catalog.problems.push(format!(
                 "configuration names the tool `{stranger}`, which the server does not have"
             ));
         }
-        let broken = self.launch.broken.take_out(&mut catalog.tools);
-        catalog.set_aside.extend(broken);
-        let admits = |tool: &mut Arc<CatalogTool>| !self.filter.admits(&tool.raw_name);
+        let admits = |tool: &mut Arc<CatalogTool>| !self.recipe().filter.admits(&tool.raw_name);
         catalog.withheld = catalog.tools.extract_if(.., admits).collect();
-        if let Some(identity) = &self.identity {
+        if let Some(identity) = &self.recipe().identity {
             let told = catalog.instructions.as_ref().filter(|told| told.shown);
             let told = told.map(|told| told.digest);
             let review = self.launch.pins.review(identity, &catalog.tools, told);
-            catalog.hold_back(&self.spec.name, review);
+            catalog.hold_back(self.running.name(), review);
         }
         for SetAside { tool, reason } in &catalog.set_aside {
-            let (server, tool) = (self.spec.name.to_string(), tool.clone());
+            let (server, tool) = (self.running.name().to_string(), tool.clone());
             self.launch.run.record(Event::ToolSetAside {
                 server,
                 tool,
@@ -299,13 +299,15 @@ impl Life {
         again: bool,
     ) {
         let (peer, took) = (connection.peer(), began.elapsed());
-        self.restarted.fetch_or(again, Ordering::Relaxed);
+        if again {
+            self.running.restarted();
+        }
         let era = match peer.era {
             Era::Modern => "modern",
             Era::Legacy => "legacy",
         };
         self.launch.run.record(Event::ServerReady {
-            server: self.spec.name.to_string(),
+            server: self.running.name().to_string(),
             era: era.to_owned(),
             protocol_version: peer.protocol_version.clone(),
             tools: catalog.tools.len() as u64,
@@ -316,8 +318,8 @@ impl Life {
             self.tell_of_keys(catalog);
         }
         // Told before anybody can go on because of it.
-        self.publish(Some(Arc::clone(catalog)));
-        self.state.send_replace(ServerState::Ready(Arc::new(Ready {
+        self.running.publish(Some(Arc::clone(catalog)));
+        self.running.is(ServerState::Ready(Arc::new(Ready {
             connection: connection.clone(),
             took,
         })));
@@ -329,7 +331,7 @@ impl Life {
             let properties = tool.input_schema.get("properties");
             properties.is_some_and(|properties| properties.get(key).is_some())
         };
-        for said in &self.repeating.tools {
+        for said in &self.recipe().repeating.tools {
             let Some(key) = &said.idempotency_key else {
                 continue;
             };
@@ -339,7 +341,7 @@ impl Life {
                 .filter(|tool| said.is_about(&tool.raw_name));
             if !meant.any(|tool| takes(tool, key)) {
                 self.launch.run.record(Event::ServerWarned {
-                    server: self.spec.name.to_string(),
+                    server: self.running.name().to_string(),
                     warning: format!(
                         "none of its tools that are called `{}` takes an argument `{key}`, which `idempotency_key` names for them",
                         said.glob
@@ -365,7 +367,7 @@ impl Life {
             }
             changed.mark_unchanged();
             if let Ok(catalog) = self.list(connection).await {
-                self.publish(Some(catalog));
+                self.running.publish(Some(catalog));
             }
             // Twice as long after each change that follows at once, back to short after a quiet time.
             let quiet = tokio::time::timeout(pause, changed.changed())
@@ -389,7 +391,7 @@ impl Life {
         let mut warned = false;
         loop {
             tokio::select! {
-                () = self.launch.stop.cancelled() => return Over::Stopped,
+                () = self.running.stop.cancelled() => return Over::Stopped,
                 reason = why_ended(&mut ended) => return Over::Ended(reason),
                 Ok(why) = signed_off.wait_for(Option::is_some) => {
                     if let Some(why) = why.clone() {
@@ -399,26 +401,12 @@ impl Life {
                 Ok(words) = warning.wait_for(Option::is_some), if !warned => {
                     warned = true;
                     self.launch.run.record(Event::ServerWarned {
-                        server: self.spec.name.to_string(),
+                        server: self.running.name().to_string(),
                         warning: words.clone().unwrap_or_default(),
                     });
                 }
             }
         }
-    }
-
-    pub(super) fn publish(&self, tools: Option<Arc<ServerCatalog>>) {
-        let mut catalog = self
-            .launch
-            .catalog
-            .write()
-            .unwrap_or_else(PoisonError::into_inner);
-        catalog.revision += 1;
-        match tools {
-            Some(tools) => catalog.servers.insert(self.spec.name.clone(), tools),
-            None => catalog.servers.remove(&self.spec.name),
-        };
-        self.launch.published.send_replace(catalog.revision);
     }
 }
 

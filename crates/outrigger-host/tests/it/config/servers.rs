@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use outrigger_connect::{Framing, Protocol};
+use outrigger_host::config::Sharing;
 
 use super::{Place, http, ready, states, stdio};
 
@@ -326,4 +327,48 @@ fn authorities_are_those_of_the_server_then_of_the_person_then_of_the_environmen
         Place::toml("[tls]\nca_files = ['evil.pem']\n[servers.a]\nurl = 'https://h.example/'");
     assert!(http(&place.load_trusted(), "a").ca_files.is_empty());
     insta::assert_snapshot!(place.lines(), @"project/.outrigger/outrigger.toml:1:2: `tls` in a file of the project is not used: it decides whom all your servers may be; say it in your own `outrigger.toml`, or give a server of the project a `ca_file`");
+}
+
+#[test]
+fn what_may_know_one_principal_from_another_is_not_shared_unless_it_says_so() {
+    let place = Place::toml(
+        "[servers.process]
+command = 'x'
+[servers.said]
+command = 'x'
+sharing = 'shared'
+[servers.open]
+url = 'http://127.0.0.1:1/mcp'
+[servers.fixed]
+url = 'http://127.0.0.1:1/mcp'
+headers.Authorization = 'Bearer ${TOKEN}'
+[servers.kept]
+url = 'http://127.0.0.1:1/mcp'
+headers.Authorization = 'Bearer ${TOKEN}'
+sharing = 'per-principal'
+[servers.signs]
+url = 'http://127.0.0.1:1/mcp'
+headers.X-Team = 'blue'
+oauth.client_id = 'me'
+",
+    )
+    .set("TOKEN", "t-1");
+    let config = place.load();
+    let shared = |name| ready(&config, name).sharing() == Sharing::Shared;
+    let names = ["process", "said", "open", "fixed", "kept", "signs"];
+    assert_eq!(
+        names.map(shared),
+        [false, true, false, true, false, false],
+        "{}",
+        place.page()
+    );
+    let place = Place::toml("[servers.a]\ncommand = 'x'\nsharing = 'all'");
+    insta::assert_snapshot!(place.tidy(&place.page()), @r"
+    error: `servers.a.sharing` cannot be `all`
+      project/.outrigger/outrigger.toml:3:11
+         |
+       3 | sharing = 'all'
+         |           ^
+      hint: it can be `shared`, `per-principal`
+    ");
 }

@@ -120,7 +120,8 @@ impl World {
             questions: outrigger_host::questions::Questions::default(),
             policy: Policy::new(&config.policy, &["*".to_owned()]).unwrap(),
             hooks: Arc::new(outrigger_host::hooks::Hooks::none()),
-            pins: outrigger_host::pins::Pins::none(),
+            pins: Arc::new(outrigger_host::pins::Pins::none()),
+            shared: None,
             artifacts: None,
             traces: None,
         };

@@ -1,0 +1,155 @@
+//! A server that runs for one host or for several: what it is, where it stands, what it offers, and who
+//! holds it. It ends when the last of them lets go.
+
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use outrigger_connect::{ServerName, ServerSpec};
+use tokio::sync::watch;
+use tokio_util::sync::CancellationToken;
+use tokio_util::task::TaskTracker;
+
+use super::ServerState;
+use super::lazy::Wanted;
+use crate::catalog::{ServerCatalog, Standing, ToolFilter};
+use crate::config::Repeating;
+use crate::host::board::Board;
+use crate::pins::ServerIdentity;
+use crate::questions::Answers;
+
+/// All that makes a server what it is, its secrets too. Hosts whose recipes are equal may share it.
+#[derive(PartialEq)]
+pub(in crate::host) struct Recipe {
+    pub(super) spec: ServerSpec,
+    pub(super) standing: Standing,
+    pub(super) filter: ToolFilter,
+    /// `None` for one of ours: it is what it is with this program.
+    pub(super) identity: Option<ServerIdentity>,
+    pub(super) answers: Answers,
+    pub(super) repeating: Repeating,
+}
+
+impl Recipe {
+    pub(in crate::host) fn name(&self) -> &ServerName {
+        &self.spec.name
+    }
+}
+
+/// A server from its start to its end, restarts included.
+pub(in crate::host) struct Running {
+    pub(super) recipe: Recipe,
+    state: watch::Sender<ServerState>,
+    desk: Mutex<Desk>,
+    restarts: AtomicU64,
+    pub(super) wanted: Wanted,
+    /// Cancelled when nobody holds it any more.
+    pub(super) stop: CancellationToken,
+    tasks: TaskTracker,
+}
+
+/// Who is told what it offers.
+#[derive(Default)]
+struct Desk {
+    offered: Option<Arc<ServerCatalog>>,
+    holders: Vec<Arc<Board>>,
+    /// Everybody has let go.
+    over: bool,
+}
+
+impl Running {
+    pub(super) fn new(recipe: Recipe, state: ServerState) -> Self {
+        Self {
+            recipe,
+            state: watch::Sender::new(state),
+            desk: Mutex::default(),
+            restarts: AtomicU64::new(0),
+            wanted: Wanted::default(),
+            stop: CancellationToken::new(),
+            tasks: TaskTracker::new(),
+        }
+    }
+
+    pub(super) fn name(&self) -> &ServerName {
+        self.recipe.name()
+    }
+
+    pub(in crate::host) fn is_made_by(&self, recipe: &Recipe) -> bool {
+        self.recipe == *recipe
+    }
+
+    /// Has it started, if it waits to be wanted.
+    pub(in crate::host) fn wake(&self) {
+        self.wanted.say();
+    }
+
+    /// Lives in a task of its own.
+    pub(super) fn live(&self, life: impl Future<Output = ()> + Send + 'static) {
+        self.tasks.spawn(Box::pin(life));
+        self.tasks.close();
+    }
+
+    pub(super) fn watch(&self) -> watch::Receiver<ServerState> {
+        self.state.subscribe()
+    }
+
+    pub(super) fn is(&self, state: ServerState) {
+        self.state.send_replace(state);
+    }
+
+    /// How often it was started again.
+    pub(super) fn restarts(&self) -> u64 {
+        self.restarts.load(Ordering::Relaxed)
+    }
+
+    pub(super) fn restarted(&self) {
+        self.restarts.fetch_add(1, Ordering::Relaxed);
+    }
+
+    /// Puts what it offers on the boards of all who hold it, before anybody can go on because of it.
+    pub(super) fn publish(&self, offered: Option<Arc<ServerCatalog>>) {
+        let mut desk = self.desk();
+        desk.offered = offered;
+        for board in &desk.holders {
+            board.put(self.name(), desk.offered.as_ref());
+        }
+    }
+
+    /// Is held for this board too. False when it has ended, or is about to.
+    pub(in crate::host) fn join(&self, board: &Arc<Board>) -> bool {
+        let mut desk = self.desk();
+        if desk.over {
+            return false;
+        }
+        if let Some(offered) = &desk.offered {
+            board.put(self.name(), Some(offered));
+        }
+        desk.holders.push(Arc::clone(board));
+        true
+    }
+
+    /// Is not held for this board any more. The last to leave ends it.
+    pub(super) fn leave(&self, board: &Arc<Board>) {
+        let mut desk = self.desk();
+        let before = desk.holders.len();
+        desk.holders.retain(|holder| !Arc::ptr_eq(holder, board));
+        if desk.holders.len() == before {
+            return;
+        }
+        board.put(self.name(), None);
+        if desk.holders.is_empty() {
+            desk.over = true;
+            self.stop.cancel();
+        }
+    }
+
+    /// Waits until it has ended, if it is to.
+    pub(super) async fn gone(&self) {
+        if self.stop.is_cancelled() {
+            self.tasks.wait().await;
+        }
+    }
+
+    fn desk(&self) -> MutexGuard<'_, Desk> {
+        self.desk.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}

@@ -1,0 +1,97 @@
+//! Running servers, for one host or for several.
+//!
+//! Promises: hosts that want a server of the same configuration, secrets included, get the same one, and
+//! it ends with the last of them; one that is configured otherwise is another server.
+//! Leaves out: which servers may be shared; that is said in the configuration.
+
+use std::collections::HashMap;
+use std::sync::{Arc, Mutex, PoisonError, Weak};
+
+use outrigger_connect::{Connector, ServerName};
+use outrigger_journal::{Redactor, Run};
+use tokio_util::sync::CancellationToken;
+
+use super::board::Board;
+use super::server::{Launch, Recipe, Running, When, start};
+use crate::pins::Pins;
+use crate::questions::{CallRuns, Clerk, Questions};
+
+/// Starts servers, and lends those that run to every host that wants the same; clones share them.
+///
+/// A host has its own. What a gateway makes besides, and gives to its hosts as
+/// [`Parts::shared`](super::Parts::shared), lends them the servers that are configured as shared.
+#[derive(Clone)]
+pub struct Upstreams(Arc<Inner>);
+
+struct Inner {
+    launch: Launch,
+    running: Mutex<HashMap<ServerName, Vec<Weak<Running>>>>,
+}
+
+impl Upstreams {
+    /// `connector` makes connections; `questions` answer servers, by the call that each belongs to; `run`
+    /// records what happens to servers, and has their secrets kept out of it; `pins` know what was
+    /// approved.
+    pub fn new(connector: Connector, questions: Questions, run: Run, pins: Arc<Pins>) -> Self {
+        let clerk = Clerk::new(questions, run.clone(), Arc::default());
+        Self::of(connector, clerk, run, pins)
+    }
+
+    pub(super) fn of(connector: Connector, clerk: Clerk, run: Run, pins: Arc<Pins>) -> Self {
+        let launch = Launch {
+            connector,
+            clerk,
+            redactor: run.redactor().clone(),
+            run,
+            pins,
+        };
+        Self(Arc::new(Inner {
+            launch,
+            running: Mutex::default(),
+        }))
+    }
+
+    pub(super) fn launch(&self) -> &Launch {
+        &self.0.launch
+    }
+
+    pub(super) fn redactor(&self) -> &Redactor {
+        &self.0.launch.redactor
+    }
+
+    /// Knows whose run each call of the servers belongs to.
+    pub(super) fn runs(&self) -> &CallRuns {
+        self.0.launch.clerk.runs()
+    }
+
+    /// A server made by this recipe, for this board: one that runs, or a new one.
+    pub(super) fn take(
+        &self,
+        recipe: Recipe,
+        (when, artifacts): (When, &CancellationToken),
+        board: &Arc<Board>,
+    ) -> Arc<Running> {
+        let mut all = self
+            .0
+            .running
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner);
+        let of_name = all.entry(recipe.name().clone()).or_default();
+        of_name.retain(|running| running.strong_count() > 0);
+        let alike = of_name
+            .iter()
+            .filter_map(Weak::upgrade)
+            .find(|running| running.is_made_by(&recipe) && running.join(board));
+        if let Some(running) = alike {
+            if when == When::Now {
+                running.wake();
+            }
+            return running;
+        }
+        let running = start(recipe, (when, artifacts), &self.0.launch);
+        // Nobody can have let it go yet.
+        running.join(board);
+        of_name.push(Arc::downgrade(&running));
+        running
+    }
+}
