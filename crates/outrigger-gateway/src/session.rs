@@ -167,8 +167,10 @@ impl Session {
                 _,
             )
             | ("subscriptions/listen" | "tasks/update", true)
-            | ("tasks/result" | "tasks/list", false)
-            | ("resources/subscribe" | "resources/unsubscribe", false) => {
+            | (
+                "tasks/result" | "tasks/list" | "resources/subscribe" | "resources/unsubscribe",
+                false,
+            ) => {
                 return self.begin(&asked, client).await;
             }
             (method, _) => Err(Fault::no_method(method)),

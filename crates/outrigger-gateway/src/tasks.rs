@@ -254,9 +254,10 @@ impl Kept {
                 End::Cancelled => "cancelled",
             },
         };
-        let (ttl, poll) = match modern {
-            true => ("ttlMs", "pollIntervalMs"),
-            false => ("ttl", "pollInterval"),
+        let (ttl, poll) = if modern {
+            ("ttlMs", "pollIntervalMs")
+        } else {
+            ("ttl", "pollInterval")
         };
         let mut out = format!(
             "\"taskId\":\"{}\",\"status\":\"{status}\",\"createdAt\":\"{}\",\"lastUpdatedAt\":\"{}\",\

@@ -5,6 +5,7 @@
 //! ([`tasks`](crate::tasks)).
 //! Source: MCP Tasks extension (SEP-2663); MCP 2025-11-25, "Tasks" (SEP-1686).
 
+use std::fmt::Write as _;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -124,7 +125,6 @@ impl Session {
             ("tasks/get", true) => {
                 format!("{{\"resultType\":\"complete\",{}}}", task.written(true))
             }
-            ("tasks/get", false) => format!("{{{}}}", task.written(false)),
             ("tasks/update", _) => {
                 let answers = answers.into_iter().map(|(name, raw)| (name, Some(raw)));
                 task.answer(answers.collect()).await;
@@ -137,7 +137,7 @@ impl Session {
             ("tasks/cancel", false) if !task.cancel() => {
                 return Err(Fault::params("the task has ended"));
             }
-            ("tasks/cancel", false) => format!("{{{}}}", task.written(false)),
+            ("tasks/get" | "tasks/cancel", false) => format!("{{{}}}", task.written(false)),
             _ => return self.result_of(asked, &task).await,
         };
         Ok(Some(message::result(&asked.id, &result)))
@@ -171,9 +171,9 @@ impl Session {
         asked: &Task,
         task: &Arc<Kept>,
     ) -> Result<Option<Reply>, Fault> {
-        let mut state = task.watch();
+        let mut watched = task.watch();
         loop {
-            let stage = state.borrow_and_update().stage.clone();
+            let stage = watched.borrow_and_update().stage.clone();
             let putting = async {
                 match &stage {
                     Stage::Asking(questions) => self.put(asked, task, questions).await,
@@ -184,10 +184,10 @@ impl Session {
                 return Ok(Some(ended(&asked.id, task, end)));
             }
             tokio::select! {
-                changed = state.changed() => if changed.is_err() { return Ok(None) },
+                changed = watched.changed() => if changed.is_err() { return Ok(None) },
                 () = asked.cancel.cancelled() => return Ok(None),
                 () = putting => {
-                    if state.changed().await.is_err() {
+                    if watched.changed().await.is_err() {
                         return Ok(None);
                     }
                 }
@@ -279,9 +279,10 @@ fn others(meta: &str) -> String {
     let members = serde_json::from_str::<Members<'_>>(meta).map(|it| it.0);
     let members = members.unwrap_or_default().into_iter();
     let others = members.filter(|(name, _)| name != RELATED);
-    others
-        .map(|(name, raw)| format!(",{}:{}", quote(&name), raw.get()))
-        .collect()
+    others.fold(String::new(), |mut out, (name, raw)| {
+        let _ = write!(out, ",{}:{}", quote(&name), raw.get());
+        out
+    })
 }
 
 /// Where a piece of a text begins in it.
