@@ -2,6 +2,8 @@
 //!
 //! Source: MCP 2025-11-25, "Lifecycle"; 2026-07-28, "Per-request protocol fields".
 
+use std::sync::Arc;
+
 use outrigger_connect::wire::MODERN;
 use serde::Deserialize;
 use serde::de::IgnoredAny;
@@ -21,6 +23,26 @@ pub(crate) struct Client {
     pub(crate) tasks: bool,
     /// The least log level that it wants to hear, as it was said with this request.
     pub(crate) level: Option<Level>,
+    /// What it calls itself, with its version.
+    pub(crate) name: Option<Arc<str>>,
+}
+
+/// Characters of a client's name, and of its version, that are recorded.
+const LONGEST_NAME: usize = 80;
+
+/// What a client calls itself; `None` where that cannot be read.
+pub(crate) fn name_of(info: Option<&RawValue>) -> Option<Arc<str>> {
+    #[derive(Deserialize)]
+    struct Info {
+        name: String,
+        #[serde(default)]
+        version: Option<String>,
+    }
+    let Info { name, version } = serde_json::from_str(info?.get()).ok()?;
+    let words = [Some(name), version].into_iter().flatten();
+    let words = words.map(|word| word.chars().take(LONGEST_NAME).collect::<String>());
+    let words: Vec<_> = words.filter(|word| !word.trim().is_empty()).collect();
+    (!words.is_empty()).then(|| words.join(" ").into())
 }
 
 /// What a client can be asked.
@@ -111,6 +133,8 @@ pub(crate) struct Meta<'a> {
     capabilities: Option<&'a RawValue>,
     #[serde(rename = "io.modelcontextprotocol/logLevel", borrow, default)]
     level: Option<&'a RawValue>,
+    #[serde(rename = "io.modelcontextprotocol/clientInfo", borrow, default)]
+    info: Option<&'a RawValue>,
     #[serde(rename = "progressToken", borrow, default)]
     pub(crate) progress: Option<&'a RawValue>,
 }
@@ -163,6 +187,7 @@ impl<'a> Meta<'a> {
             level: self
                 .level
                 .and_then(|raw| serde_json::from_str(raw.get()).ok()),
+            name: name_of(self.info),
         })
     }
 }

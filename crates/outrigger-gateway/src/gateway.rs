@@ -1,7 +1,7 @@
-//! What all clients share, and how it begins and ends.
+//! What all clients of a principal share, what all principals share, and how both begin and end.
 //!
 //! Promises: stopping ends every listener, listing and call within a bound; a call that is cut short is
-//! written down as such. Ending the host and its servers is left to whoever made it.
+//! written down as such, and then hosts are ended by whoever made them.
 
 use std::collections::BTreeSet;
 use std::fmt::Write as _;
@@ -10,12 +10,15 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use outrigger_connect::wire::quote;
+use futures::future::join_all;
 use outrigger_host::Host;
+use outrigger_host::config::GatewaySettings;
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::sync::Semaphore;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
+use crate::auth::Auth;
 use crate::changes::News;
 use crate::clients::Clients;
 use crate::http::Sessions;
@@ -24,6 +27,7 @@ use crate::parked::Parked;
 use crate::pipe;
 use crate::session::Made;
 use crate::tasks::Tasks;
+use crate::tenant::{Identity, Keeper, Tenants};
 use crate::view::Views;
 
 /// How long a listing waits for servers of which nothing is known from before. Hosts wait for 10 s.
@@ -49,8 +53,8 @@ pub struct Settings {
     pub version: String,
     /// How clients see tools.
     pub naming: Naming,
-    /// The file where it is kept what was last known of the tools; one for each configuration.
-    pub kept: Option<PathBuf>,
+    /// Who may connect, and how much each may do.
+    pub access: GatewaySettings,
 }
 
 /// Bounds on what clients may do.
@@ -79,7 +83,24 @@ const LIMITS: Limits = Limits {
     connections: 1024,
 };
 
-/// What all clients share.
+/// What all principals share.
+pub(crate) struct Shared {
+    pub(crate) tenants: Tenants,
+    pub(crate) auth: Auth,
+    pub(crate) access: GatewaySettings,
+    pub(crate) limits: Limits,
+    naming: Naming,
+    /// `serverInfo` as JSON.
+    info: String,
+    /// Nothing new is taken.
+    pub(crate) stop: CancellationToken,
+    /// Calls are given up.
+    abort: CancellationToken,
+    /// Connections, and what looks after principals.
+    pub(crate) tasks: TaskTracker,
+}
+
+/// What all clients of one principal share.
 pub(crate) struct Core {
     pub(crate) host: Host,
     pub(crate) clients: Clients,
@@ -101,27 +122,94 @@ pub(crate) struct Core {
     pub(crate) stop: CancellationToken,
     /// Calls are given up.
     pub(crate) abort: CancellationToken,
+    /// What is under way for its clients.
     pub(crate) tasks: TaskTracker,
 }
 
 /// A governed catalog that is served.
 #[derive(Clone)]
 pub struct Gateway {
-    core: Arc<Core>,
+    shared: Arc<Shared>,
 }
 
 impl Gateway {
-    /// Serves the tools of `host`, whose questions `clients` answer. Must be called within a runtime.
-    pub fn start(host: Host, clients: Clients, settings: Settings) -> Self {
+    /// Serves what `keeper` opens for each principal. Must be called within a runtime.
+    pub fn start(keeper: Arc<dyn Keeper>, settings: Settings) -> Self {
         let info = format!(
             "{{\"name\":\"outrigger\",\"title\":\"Outrigger\",\"version\":{}}}",
             quote(&settings.version)
         );
-        let own = settings.naming == Naming::Own;
-        let views = Arc::new(Views::new(host.clone(), own, settings.kept, info.clone()));
+        let access = settings.access;
+        let (most, idle) = (access.max_principals.value, access.idle.value);
+        let shared = Arc::new(Shared {
+            tenants: Tenants::new(keeper, most, idle),
+            auth: Auth::new(&access),
+            access,
+            limits: LIMITS,
+            naming: settings.naming,
+            info,
+            stop: CancellationToken::new(),
+            abort: CancellationToken::new(),
+            tasks: TaskTracker::new(),
+        });
+        let tidied = Arc::clone(&shared);
+        shared.tasks.spawn(async move {
+            tokio::select! {
+                () = tidied.stop.cancelled() => {}
+                () = tidied.tenants.tidy() => {}
+            }
+        });
+        Self { shared }
+    }
+
+    /// Opens what belongs to whoever runs the gateway, before anybody asks for it. An error says why
+    /// that cannot be.
+    pub async fn open_local(&self) -> Result<(), String> {
+        let opened = self.shared.tenants.of(&self.shared, &Identity::Local).await;
+        opened.map(drop).map_err(|unserved| unserved.to_string())
+    }
+
+    /// Serves one client over a pair of streams, a message a line, until its side is closed or the
+    /// gateway is stopped. It is taken for whoever runs the gateway.
+    pub async fn serve_pipe(
+        &self,
+        reader: impl AsyncRead + Unpin + Send,
+        writer: impl AsyncWrite + Unpin + Send + 'static,
+    ) {
+        pipe::serve(&self.shared, reader, writer).await;
+    }
+
+    /// Serves whoever connects, until the gateway is stopped.
+    pub async fn serve(&self, listener: Listener) {
+        listen::serve(&self.shared, listener).await;
+    }
+
+    /// Takes nothing new, waits for at most `grace` for what is under way, gives up the rest, and ends
+    /// what was opened.
+    pub async fn stop(&self, grace: Duration) {
+        let shared = &self.shared;
+        shared.stop.cancel();
+        shared.tasks.close();
+        let cores = shared.tenants.cores();
+        join_all(cores.iter().map(|core| core.finish(grace))).await;
+        tokio::time::timeout(GIVEN_UP, shared.tasks.wait()).await.ok();
+        shared.tenants.end().await;
+    }
+}
+
+impl Core {
+    /// Begins to serve the tools of `host`, whose questions `clients` answer.
+    pub(crate) fn start(
+        shared: &Arc<Shared>,
+        (host, clients): (Host, Clients),
+        kept: Option<PathBuf>,
+    ) -> Arc<Self> {
+        let own = shared.naming == Naming::Own;
+        let info = shared.info.clone();
+        let views = Arc::new(Views::new(host.clone(), own, kept, info.clone()));
         let news = Arc::new(News::default());
         let followed = host.clone();
-        let core = Arc::new(Core {
+        let core = Arc::new(Self {
             host,
             clients,
             views: Arc::clone(&views),
@@ -129,57 +217,39 @@ impl Gateway {
             kept_tasks: Tasks::default(),
             news: Arc::clone(&news),
             sessions: Sessions::default(),
-            limits: LIMITS,
-            room: Arc::new(Semaphore::new(LIMITS.calls)),
+            limits: shared.limits,
+            room: Arc::new(Semaphore::new(shared.limits.calls)),
             info,
             own_names: own,
-            stop: CancellationToken::new(),
-            abort: CancellationToken::new(),
+            stop: shared.stop.child_token(),
+            abort: shared.abort.child_token(),
             tasks: TaskTracker::new(),
         });
         let stop = core.stop.clone();
-        core.tasks.spawn(async move {
+        shared.tasks.spawn(async move {
             tokio::select! {
                 () = stop.cancelled() => {}
                 () = Box::pin(views.follow()) => {}
                 () = Box::pin(news.follow(&followed)) => {}
             }
         });
-        Self { core }
+        core
     }
 
-    /// Serves one client over a pair of streams, a message a line, until its side is closed or the
-    /// gateway is stopped.
-    pub async fn serve_pipe(
-        &self,
-        reader: impl AsyncRead + Unpin + Send,
-        writer: impl AsyncWrite + Unpin + Send + 'static,
-    ) {
-        pipe::serve(&self.core, reader, writer).await;
-    }
-
-    /// Serves whoever connects, until the gateway is stopped.
-    pub async fn serve(&self, listener: Listener) {
-        listen::serve(&self.core, listener).await;
-    }
-
-    /// Takes nothing new, waits for at most `grace` for what is under way, and gives up the rest.
-    pub async fn stop(&self, grace: Duration) {
-        let core = &self.core;
-        core.stop.cancel();
-        core.parked.clear();
-        core.tasks.close();
-        if tokio::time::timeout(grace, core.tasks.wait())
+    /// Waits for at most `grace` for what is under way, and gives up the rest. Nothing new is taken
+    /// already.
+    pub(crate) async fn finish(&self, grace: Duration) {
+        self.parked.clear();
+        self.tasks.close();
+        if tokio::time::timeout(grace, self.tasks.wait())
             .await
             .is_err()
         {
-            core.abort.cancel();
-            tokio::time::timeout(GIVEN_UP, core.tasks.wait()).await.ok();
+            self.abort.cancel();
+            tokio::time::timeout(GIVEN_UP, self.tasks.wait()).await.ok();
         }
     }
-}
 
-impl Core {
     /// Waits until servers of which nothing is known have started, for a while.
     pub(crate) async fn first_listing(&self) {
         let known = async {

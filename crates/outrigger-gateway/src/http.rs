@@ -11,11 +11,14 @@ mod post;
 mod sessions;
 
 use std::convert::Infallible;
+use std::net::IpAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
 use hyper::body::Incoming;
-use hyper::header::{ALLOW, CACHE_CONTROL, CONTENT_TYPE, HeaderName, HeaderValue};
+use hyper::header::{
+    ALLOW, CACHE_CONTROL, CONTENT_TYPE, HeaderName, HeaderValue, RETRY_AFTER, WWW_AUTHENTICATE,
+};
 use hyper::server::conn::http1;
 use hyper::service::service_fn;
 use hyper::{HeaderMap, Method, Request, Response, StatusCode};
@@ -24,11 +27,13 @@ use tokio::net::TcpStream;
 
 pub(crate) use sessions::Sessions;
 
+use crate::auth::{Refusal, Way};
 use crate::changes;
-use crate::gateway::Core;
+use crate::gateway::{Core, Shared};
 use crate::message::{self, Fault};
 use crate::outlet::{Outlet, Reply};
 use crate::session::Session;
+use crate::tenant::{Identity, Unserved};
 use body::Body;
 
 /// Where it is served.
@@ -36,17 +41,31 @@ pub(crate) const PATH: &str = "/mcp";
 
 const SESSION: HeaderName = HeaderName::from_static("mcp-session-id");
 
+/// When somebody may try again whose servers cannot be had.
+const LATER: Duration = Duration::from_secs(10);
+
 /// How long the head of a request may take, and a connection may be quiet.
 const HEAD: Duration = Duration::from_mins(2);
 
 type Answer = Response<Body>;
 
 /// Serves one connection.
-pub(crate) async fn serve(core: Arc<Core>, stream: TcpStream) {
-    let stop = core.stop.clone();
+pub(crate) async fn serve(shared: Arc<Shared>, stream: TcpStream) {
+    let stop = shared.stop.clone();
+    // A connection that is gone already is nobody's.
+    let (Ok(here), Ok(peer)) = (stream.local_addr(), stream.peer_addr()) else {
+        return;
+    };
+    let place = Place {
+        here: here.ip(),
+        way: Way {
+            peer: peer.ip(),
+            loopback: here.ip().is_loopback(),
+        },
+    };
     let service = service_fn(move |request| {
-        let core = Arc::clone(&core);
-        async move { Ok::<_, Infallible>(Box::pin(answer(&core, request)).await) }
+        let shared = Arc::clone(&shared);
+        async move { Ok::<_, Infallible>(Box::pin(answer(&shared, place, request)).await) }
     });
     let connection = http1::Builder::new()
         .timer(TokioTimer::new())
@@ -65,21 +84,83 @@ pub(crate) async fn serve(core: Arc<Core>, stream: TcpStream) {
     }
 }
 
-async fn answer(core: &Arc<Core>, request: Request<Incoming>) -> Answer {
-    if let Err(why) = check::origin(request.headers()) {
+/// The two ends of a connection.
+#[derive(Debug, Clone, Copy)]
+struct Place {
+    here: IpAddr,
+    way: Way,
+}
+
+async fn answer(shared: &Arc<Shared>, place: Place, request: Request<Incoming>) -> Answer {
+    if let Err(why) = check::origin(request.headers(), &shared.access, place.here) {
         return refused(
             StatusCode::FORBIDDEN,
             &Fault::new(message::INVALID_REQUEST, why),
         );
     }
     match (request.uri().path(), request.method()) {
-        (PATH, &Method::POST) => post::answer(core, request).await,
-        (PATH, &Method::GET) => standing(core, &request),
-        (PATH, &Method::DELETE) => end(core, &request),
-        (PATH, _) => not_allowed(),
+        (PATH, _) => match admitted(shared, place, &request).await {
+            Ok(who) => governed(shared, &who, request).await,
+            Err(answer) => *answer,
+        },
         ("/health", &Method::GET) => plain(StatusCode::OK, "ok\n"),
         _ => plain(StatusCode::NOT_FOUND, "not found\n"),
     }
+}
+
+/// Who a request is from; an error is the answer to somebody who has not shown it.
+async fn admitted(
+    shared: &Shared,
+    place: Place,
+    request: &Request<Incoming>,
+) -> Result<Identity, Box<Answer>> {
+    let told = |why: &str| shared.tenants.keeper().refused(place.way.peer, why);
+    let admitted = shared.auth.admit(request.headers(), place.way, told).await;
+    admitted.map_err(|refusal| Box::new(not_admitted(&refusal)))
+}
+
+fn not_admitted(refusal: &Refusal) -> Answer {
+    let fault = Fault::new(message::INVALID_REQUEST, refusal.words.as_str());
+    let mut answer = refused(refusal.status, &fault);
+    let headers = answer.headers_mut();
+    let challenge = refusal.challenge.as_deref();
+    if let Some(Ok(challenge)) = challenge.map(HeaderValue::from_str) {
+        headers.insert(WWW_AUTHENTICATE, challenge);
+    }
+    if let Some(wait) = refusal.retry_after {
+        headers.insert(RETRY_AFTER, seconds(wait));
+    }
+    answer
+}
+
+/// Whole seconds, and no less than was meant.
+fn seconds(wait: Duration) -> HeaderValue {
+    (wait.as_secs() + u64::from(wait.subsec_nanos() > 0)).into()
+}
+
+/// What somebody wants of the catalog.
+async fn governed(shared: &Arc<Shared>, who: &Identity, request: Request<Incoming>) -> Answer {
+    if request.method() == Method::POST {
+        return post::answer(shared, who, request).await;
+    }
+    if !matches!(request.method(), &Method::GET | &Method::DELETE)
+        || !request.headers().contains_key(SESSION)
+    {
+        return not_allowed();
+    }
+    match shared.tenants.of(shared, who).await {
+        Ok(core) if request.method() == Method::GET => standing(&core, &request),
+        Ok(core) => end(&core, &request),
+        Err(unserved) => not_served(&unserved),
+    }
+}
+
+/// The answer to somebody whose servers are not there.
+fn not_served(unserved: &Unserved) -> Answer {
+    let fault = crate::session::busy(&unserved.to_string());
+    let mut answer = refused(StatusCode::SERVICE_UNAVAILABLE, &fault);
+    answer.headers_mut().insert(RETRY_AFTER, seconds(LATER));
+    answer
 }
 
 /// A stream for what belongs to no request, of the legacy era.

@@ -3,11 +3,13 @@
 //! Promises: each call of a client passes [`Host::call`](outrigger_host::Host::call) and nothing else;
 //! what a server answered goes on byte for byte; a listing is answered at once from what is known,
 //! whatever servers do, and whoever has listed is told when it changes; what belongs to one client
-//! (its calls, its questions, its progress) reaches no other.
+//! (its calls, its questions, its progress) reaches no other, and what belongs to one principal (its
+//! servers, sessions, artifacts) no other one.
 //! Leaves out: models, the terminal and the environment. This crate listens, and besides the redirect
 //! of a login nothing else does.
 
 mod answer;
+mod auth;
 mod changes;
 mod client;
 mod clients;
@@ -23,8 +25,11 @@ mod parked;
 mod pipe;
 mod session;
 mod tasks;
+mod tenant;
 mod view;
 
+pub use auth::{Token, TokenError};
 pub use clients::Clients;
 pub use gateway::{Gateway, Naming, Settings};
 pub use listen::{ListenError, Listener};
+pub use tenant::{End, Identity, Keeper, Tenant};

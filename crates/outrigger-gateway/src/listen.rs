@@ -1,6 +1,6 @@
 //! Where clients connect: a TCP port of this machine, a Unix socket.
 //!
-//! Promises: a port is bound on loopback only, since who connects is not asked who they are; a socket
+//! Promises: a port is bound on loopback only, unless who connects has to show who they are; a socket
 //! is its owner's alone, and one that a program left behind is replaced, one that is served is not; a
 //! connection too many is closed at once.
 
@@ -10,12 +10,13 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
+use outrigger_host::config::GatewaySettings;
 use tokio::net::TcpListener;
 #[cfg(unix)]
 use tokio::net::{UnixListener, UnixStream};
 use tokio::sync::Semaphore;
 
-use crate::gateway::Core;
+use crate::gateway::Shared;
 use crate::http;
 
 /// After a failure to accept (too many open files, as a rule).
@@ -24,9 +25,9 @@ const PAUSE: Duration = Duration::from_millis(100);
 /// Why nothing is listened on.
 #[derive(Debug, thiserror::Error)]
 pub enum ListenError {
-    /// Not an address of this machine alone.
+    /// Not an address of this machine alone, and nobody is asked who they are.
     #[error(
-        "`{0}` is reached from elsewhere, and clients cannot be told apart yet: serve on 127.0.0.1"
+        "`{0}` is reached from other machines, and nobody would have to show who they are: give those who may connect a token (`outrigger gateway token NAME`), or name an authorization server in `[gateway.oauth]`, or serve on 127.0.0.1"
     )]
     NotLoopback(SocketAddr),
     /// It cannot be had.
@@ -65,9 +66,10 @@ impl Drop for Remove {
 }
 
 impl Listener {
-    /// Streamable HTTP at `/mcp` of a loopback address.
-    pub async fn http(address: SocketAddr) -> Result<Self, ListenError> {
-        if !address.ip().is_loopback() {
+    /// Streamable HTTP at `/mcp` of an address, which must be a loopback one unless clients can show who
+    /// they are.
+    pub async fn http(address: SocketAddr, access: &GatewaySettings) -> Result<Self, ListenError> {
+        if !address.ip().is_loopback() && !access.knows_anybody() {
             return Err(ListenError::NotLoopback(address));
         }
         let listener = TcpListener::bind(address).await;
@@ -94,6 +96,18 @@ impl Listener {
         Ok(Self(Kind::Socket(listener, remove)))
     }
 
+    /// Some who connect here are taken for whoever runs the gateway.
+    pub fn is_local(&self, access: &GatewaySettings) -> bool {
+        match &self.0 {
+            Kind::Tcp(listener) => {
+                let loopback = listener.local_addr().is_ok_and(|it| it.ip().is_loopback());
+                loopback && (access.open_loopback.value || !access.knows_anybody())
+            }
+            #[cfg(unix)]
+            Kind::Socket(..) => true,
+        }
+    }
+
     /// Where clients find it.
     pub fn place(&self) -> String {
         match &self.0 {
@@ -115,34 +129,34 @@ fn bind(place: &dyn std::fmt::Display, error: io::Error) -> ListenError {
 }
 
 /// Serves whoever connects, until the gateway is stopped.
-pub(crate) async fn serve(core: &Arc<Core>, listener: Listener) {
-    let room = Arc::new(Semaphore::new(core.limits.connections));
+pub(crate) async fn serve(shared: &Arc<Shared>, listener: Listener) {
+    let room = Arc::new(Semaphore::new(shared.limits.connections));
     tokio::select! {
-        () = core.stop.cancelled() => {}
-        () = accept(core, &listener, &room) => {}
+        () = shared.stop.cancelled() => {}
+        () = accept(shared, &listener, &room) => {}
     }
 }
 
-async fn accept(core: &Arc<Core>, Listener(listener): &Listener, room: &Arc<Semaphore>) {
+async fn accept(shared: &Arc<Shared>, Listener(listener): &Listener, room: &Arc<Semaphore>) {
     loop {
         let taken = match listener {
             Kind::Tcp(listener) => listener.accept().await.map(|(stream, _)| {
                 // Answers are small, and each is waited for.
                 let _ = stream.set_nodelay(true);
-                let (core, slot) = (Arc::clone(core), Arc::clone(room).try_acquire_owned());
-                core.tasks.clone().spawn(async move {
+                let (shared, slot) = (Arc::clone(shared), Arc::clone(room).try_acquire_owned());
+                shared.tasks.clone().spawn(async move {
                     if let Ok(_slot) = slot {
-                        Box::pin(http::serve(core, stream)).await;
+                        Box::pin(http::serve(shared, stream)).await;
                     }
                 });
             }),
             #[cfg(unix)]
             Kind::Socket(listener, _) => listener.accept().await.map(|(stream, _)| {
-                let (core, slot) = (Arc::clone(core), Arc::clone(room).try_acquire_owned());
-                core.tasks.clone().spawn(async move {
+                let (shared, slot) = (Arc::clone(shared), Arc::clone(room).try_acquire_owned());
+                shared.tasks.clone().spawn(async move {
                     if let Ok(_slot) = slot {
                         let (reader, writer) = stream.into_split();
-                        Box::pin(crate::pipe::serve(&core, reader, writer)).await;
+                        Box::pin(crate::pipe::serve(&shared, reader, writer)).await;
                     }
                 });
             }),

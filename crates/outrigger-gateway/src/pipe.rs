@@ -13,10 +13,11 @@ use tokio::io::{AsyncRead, AsyncReadExt as _, AsyncWrite, AsyncWriteExt as _};
 use tokio::sync::mpsc;
 
 use crate::changes;
-use crate::gateway::Core;
+use crate::gateway::{Core, Shared};
 use crate::message::{self, Fault};
 use crate::outlet::{Outlet, Part};
 use crate::session::{Asked, Session};
+use crate::tenant::Identity;
 
 const CHUNK: usize = 32 << 10;
 /// Nesting of a message's JSON.
@@ -25,10 +26,15 @@ const DEPTH: usize = 128;
 const GRACE: Duration = Duration::from_millis(1500);
 
 pub(crate) async fn serve(
-    core: &Arc<Core>,
+    shared: &Arc<Shared>,
     reader: impl AsyncRead + Unpin + Send,
     writer: impl AsyncWrite + Unpin + Send + 'static,
 ) {
+    // Whoever reaches a pipe or the socket is whoever runs the gateway. What cannot be opened was said
+    // to them.
+    let Ok(core) = &shared.tenants.of(shared, &Identity::Local).await else {
+        return;
+    };
     let (outlet, parts) = Outlet::new();
     let session = Session::new(core);
     session.stands(&outlet);

@@ -150,6 +150,7 @@ fn started() -> Event {
         model: None,
         workspace: String::new(),
         version: String::new(),
+        principal: None,
     }
 }
 

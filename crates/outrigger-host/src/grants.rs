@@ -39,6 +39,10 @@ pub struct Grant {
     pub tool: String,
     /// Fingerprint of the tool's definition.
     pub definition: String,
+    /// Whose calls it is for: a principal of the gateway; `None`: the person's own, and those of
+    /// clients that are taken for them.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub principal: Option<String>,
     /// When it was given.
     pub since: Timestamp,
     /// When it ends.
@@ -80,10 +84,12 @@ struct Kept {
     grant: Vec<Grant>,
 }
 
-/// The grants of a person.
+/// The grants of a person, or what they have granted to a principal of the gateway.
 #[derive(Debug)]
 pub struct Grants {
     file: Option<PathBuf>,
+    /// Whose calls are asked about.
+    principal: Option<String>,
     known: Mutex<Kept>,
 }
 
@@ -176,8 +182,18 @@ impl Grants {
         let known = file.as_deref().map_or(Ok(Kept::default()), read)?;
         Ok(Self {
             file,
+            principal: None,
             known: Mutex::new(known),
         })
+    }
+
+    /// The same for the calls of a principal: no grant of anybody else counts for them.
+    #[must_use]
+    pub fn of_principal(self, name: Option<&str>) -> Self {
+        Self {
+            principal: name.map(ToOwned::to_owned),
+            ..self
+        }
     }
 
     /// The grant that answers a question at this time, if there is one.
@@ -185,7 +201,8 @@ impl Grants {
         let (server, definition) = (server(question), question.tool.digest.to_string());
         let known = self.known();
         let found = known.grant.iter().find(|grant| {
-            grant.server == server
+            grant.principal == self.principal
+                && grant.server == server
                 && grant.tool == question.tool.name.as_str()
                 && grant.definition == definition
                 && now < grant.until
@@ -207,6 +224,7 @@ impl Grants {
             server: server(question),
             tool: question.tool.name.to_string(),
             definition: question.tool.digest.to_string(),
+            principal: self.principal.clone(),
             since: now,
             until: now
                 .saturating_add(

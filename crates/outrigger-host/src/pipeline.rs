@@ -66,6 +66,9 @@ pub struct CallContext {
     pub caller: Option<u64>,
     /// Who wants it, for rules that ask.
     pub principal: Principal,
+    /// What the client calls itself, with its version, for the record; a client may call itself
+    /// anything.
+    pub client: Option<Arc<str>>,
     /// Hears the server's progress.
     pub on_progress: Option<Arc<dyn Fn(Progress) + Send + Sync>>,
 }
@@ -106,7 +109,7 @@ impl Host {
     ) -> CallReport {
         let (asked_for, principal) = (proposed.tool.clone(), context.principal);
         let proposed = discovery::unwrapped(toolset, proposed);
-        let mut line = LedgerLine::open(self, &proposed);
+        let mut line = LedgerLine::open(self, &proposed, context.client.as_deref());
         let mut outcome = self.stages(toolset, &proposed, context, &mut line).await;
         line.reached(&outcome);
         if let Some(tool) = &line.tool {
@@ -238,7 +241,7 @@ pub(crate) struct LedgerLine {
 }
 
 impl LedgerLine {
-    fn open(host: &Host, proposed: &ProposedCall) -> Self {
+    fn open(host: &Host, proposed: &ProposedCall, client: Option<&str>) -> Self {
         let (run, call) = (host.run(), host.next_call());
         let unknowns = Arc::clone(host.unknowns());
         let late = LateAnswers::new(run.clone(), Arc::clone(&unknowns), call, proposed.turn);
@@ -247,6 +250,7 @@ impl LedgerLine {
             turn: proposed.turn,
             tool: proposed.tool.clone(),
             arguments: proposed.arguments.clone(),
+            client: client.map(ToOwned::to_owned),
         });
         Self {
             run: run.clone(),

@@ -38,6 +38,8 @@ pub struct Policy {
     mode: Mode,
     rules: Arc<[Rule]>,
     granted: Vec<(String, GlobMatcher)>,
+    /// The name of the client whose calls are decided about; empty where it has none.
+    client: Arc<str>,
 }
 
 /// A glob that cannot be used.
@@ -83,7 +85,17 @@ impl Policy {
             mode: table.mode.value,
             rules: rules.collect::<Result<_, BadGlob>>()?,
             granted: granted.collect::<Result<_, BadGlob>>()?,
+            client: Arc::default(),
         })
+    }
+
+    /// The same rules for calls of a client of the gateway that has shown who it is.
+    #[must_use]
+    pub fn of_client(&self, name: &str) -> Self {
+        Self {
+            client: name.into(),
+            ..self.clone()
+        }
     }
 
     /// The same rules in another mode.
@@ -186,7 +198,7 @@ impl Policy {
     fn weigh(&self, subject: &Subject<'_>, call: Option<&Call<'_>>) -> Vec<Weighed<'_>> {
         // Facts cost more than all the rest, and most rules need none.
         let facts = OnceCell::new();
-        let facts = || facts.get_or_init(|| Facts::new(subject, self.mode, call));
+        let facts = || facts.get_or_init(|| Facts::new(subject, (self.mode, &self.client), call));
         let about = self.rules.iter().filter(|rule| rule.is_about(subject));
         about
             .map(|rule| Weighed {

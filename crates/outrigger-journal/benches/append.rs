@@ -31,6 +31,7 @@ fn started() -> Event {
         model: None,
         workspace: String::new(),
         version: String::new(),
+        principal: None,
     }
 }
 

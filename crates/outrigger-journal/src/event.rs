@@ -53,6 +53,9 @@ pub enum Event {
         workspace: String,
         /// Version of the program.
         version: String,
+        /// The client of the gateway that all of it is done for, where it has shown who it is.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        principal: Option<String>,
     },
     /// The run goes on where an earlier one stopped.
     RunResumed {
@@ -253,6 +256,10 @@ pub enum Event {
         tool: String,
         /// Arguments as written; JSON text where they were JSON.
         arguments: String,
+        /// What the client of the gateway calls itself, with its version, where one wants the call. It
+        /// may call itself anything.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        client: Option<String>,
     },
     /// The call was checked against toolset and schema and may be decided about.
     CallPrepared {

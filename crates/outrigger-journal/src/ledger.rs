@@ -125,6 +125,7 @@ impl Change {
                 turn,
                 tool,
                 arguments,
+                client: _,
             } => Self::Proposed {
                 call: *call,
                 turn: *turn,

@@ -24,7 +24,8 @@ const SUMMARY: &str =
     (SELECT count(*) FROM calls WHERE run = key),
     (SELECT count(*) FROM calls WHERE run = key AND outcome = 'unknown')
         - (SELECT count(*) FROM settled JOIN calls USING (run, call) WHERE run = key AND outcome = 'unknown'),
-    input, cached, output, stopped_at IS NOT NULL AND ended_at IS NULL FROM runs";
+    input, cached, output, stopped_at IS NOT NULL AND ended_at IS NULL,
+    (SELECT json_extract(body, '$.principal') FROM events WHERE run = key AND seq = 1) FROM runs";
 
 /// One line of `outrigger runs`.
 #[derive(Debug, Clone, Serialize)]
@@ -53,6 +54,9 @@ pub struct RunSummary {
     pub usage: Tokens,
     /// Whether its host was stopped before it ended.
     pub stopped: bool,
+    /// The client of the gateway that it was for, where that has shown who it is.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub principal: Option<String>,
 }
 
 /// One line of the ledger of calls.
@@ -257,6 +261,7 @@ fn summary(row: &Row) -> rusqlite::Result<RunSummary> {
             output: count(row, 12)?,
         },
         stopped: row.get(13)?,
+        principal: row.get(14)?,
     })
 }
 

@@ -96,6 +96,7 @@ impl Run {
             model,
             workspace,
             version,
+            principal: _,
         } = started.clone()
         else {
             return Err(shared.refused(Misplaced::NotAStart));

@@ -123,6 +123,7 @@ impl Governed {
             model: None,
             workspace: String::new(),
             version: String::new(),
+            principal: None,
         };
         let journal = Journal::open(&folder.join("journal.db")).unwrap();
         let run = journal.begin(started, RunOptions::default()).await.unwrap();

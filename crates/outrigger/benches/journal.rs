@@ -38,6 +38,7 @@ fn call(run: &Run, call: u32) {
             turn: None,
             tool: text("mcp__files__read"),
             arguments: text(r#"{"path":"src/main.rs"}"#),
+            client: None,
         },
         Event::CallPrepared {
             artifacts: Vec::new(),
@@ -83,6 +84,7 @@ async fn recorded(state: &Path, lines: u32) -> f64 {
         model: None,
         workspace: text("/w"),
         version: text("0"),
+        principal: None,
     };
     let run = journal.begin(started, RunOptions::default()).await.unwrap();
     let clock = Instant::now();

@@ -2,6 +2,7 @@
 
 mod artifacts;
 mod audit;
+mod gateway;
 
 use std::net::SocketAddr;
 mod runs;
@@ -22,6 +23,8 @@ use crate::recording::Recorder;
 use crate::replay::Playback;
 
 pub(crate) use self::artifacts::{ArtifactsArgs, ArtifactsCommand, GcArgs};
+pub(crate) use self::gateway::{GatewayArgs, GatewayCommand};
+
 pub(crate) use self::audit::{AuditArgs, AuditCommand, Expected};
 
 pub(crate) use self::talk::{ChatArgs, PromptArgs, ResourceArgs};
@@ -168,6 +171,8 @@ pub(crate) enum Command {
     Logout(LogoutArgs),
     /// Serve the governed tools of all configured servers to other hosts, as one MCP server
     Serve(ServeArgs),
+    /// Look after those who may connect to `serve`
+    Gateway(GatewayArgs),
     /// Run a built-in server over standard input and output, for any MCP host
     Server(ServerArgs),
     /// List, fetch and remove weights of local models
@@ -466,17 +471,24 @@ pub(crate) struct LoginArgs {
     /// input: for a machine without a browser
     #[arg(long)]
     pub(crate) no_browser: bool,
+    /// For the calls of a principal of the gateway, in the place of your own
+    #[arg(long, value_name = "NAME")]
+    pub(crate) principal: Option<String>,
 }
 
 #[derive(Debug, Args)]
 pub(crate) struct LogoutArgs {
     /// The server, as configured
     pub(crate) server: String,
+    /// Of a principal of the gateway, in the place of your own
+    #[arg(long, value_name = "NAME")]
+    pub(crate) principal: Option<String>,
 }
 
 #[derive(Debug, Args)]
 pub(crate) struct ServeArgs {
-    /// Streamable HTTP at `http://ADDRESS/mcp`, on loopback only [default: standard input and output]
+    /// Streamable HTTP at `http://ADDRESS/mcp`; beyond loopback, clients have to show who they are
+    /// (`[gateway]`) [default: standard input and output]
     #[arg(long, value_name = "ADDRESS")]
     pub(crate) http: Option<SocketAddr>,
     /// A Unix socket, a message a line

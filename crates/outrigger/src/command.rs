@@ -8,6 +8,7 @@ pub(crate) mod chat;
 pub(crate) mod completions;
 pub(crate) mod config;
 pub(crate) mod doctor;
+pub(crate) mod gateway;
 pub(crate) mod grants;
 pub(crate) mod inspect;
 pub(crate) mod login;

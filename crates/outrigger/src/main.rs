@@ -105,6 +105,7 @@ fn run(cli: Cli, screen: Screen) -> Result<ExitCode, CommandError> {
             runtime.shutdown_background();
             ended
         }
+        Command::Gateway(args) => command::gateway::run(&args, screen),
         Command::Server(args) => runtime()?.block_on(command::server::run(common, &args)),
         Command::Model(args) => runtime()?.block_on(command::model::run(args, screen)),
         Command::Doctor(args) => runtime()?.block_on(command::doctor::run(common, &args, screen)),

@@ -109,6 +109,7 @@ impl Playback {
     pub(crate) fn surroundings(&self) -> Surroundings {
         let found = self.tape.found.clone();
         Surroundings {
+            principal: None,
             workspace: self.tape.manifest.workspace.clone(),
             user_dir: found.user_dir,
             managed_dir: found.managed_dir,

@@ -13,7 +13,7 @@ use std::time::Duration;
 
 use jiff::{SignedDuration, Timestamp};
 use outrigger_connect::{FileTokens, OAuth, Root, Secret};
-use outrigger_gateway::Clients;
+use outrigger_gateway::{Clients, Identity};
 use outrigger_host::config::{Config, ProjectStanding};
 use outrigger_host::grants::Grants;
 use outrigger_host::hooks::{HookRefusal, Hooks};
@@ -40,7 +40,8 @@ use crate::{hooks, surroundings, traces, visible};
 
 use world::{Person, Wire};
 
-pub(crate) use configuration::{configuration, configuration_in, only, trusted, with_secrets};
+pub(crate) use configuration::{
+    configuration, configuration_in, configuration_of, only, trusted, with_secrets};
 pub(crate) use journal::open_journal;
 
 /// The hidden subcommand that stands between this program and each server it starts.
@@ -97,6 +98,7 @@ pub(crate) fn run_started(
         model: model.map(ToOwned::to_owned),
         workspace: surroundings::workspace(common)?.display().to_string(),
         version: env!("CARGO_PKG_VERSION").to_owned(),
+        principal: None,
     })
 }
 
@@ -129,19 +131,34 @@ pub(crate) struct Opening<'a> {
 pub(crate) enum Asked {
     /// The person at the terminal, if one is there, and what they have said earlier.
     Person,
-    /// The clients of the gateway, each about its own calls, after what the person has said earlier.
-    Clients(Clients),
+    /// The clients of a principal of the gateway, each about its own calls, after what the person has
+    /// said earlier about calls of theirs.
+    Clients(Clients, Identity),
     /// The same, at a keyboard that is used for more than answers.
     PersonAt(Keyboard),
     /// Nobody: the command only looks.
     Nobody,
 }
 
+impl Asked {
+    /// The principal of the gateway whose clients are asked, where that has a name.
+    fn principal(&self) -> Option<&str> {
+        match self {
+            Self::Clients(_, whose) => whose.name(),
+            _ => None,
+        }
+    }
+}
+
 impl Session {
     /// Follows the references to secrets, runs the hooks of the start, and starts the servers.
     pub(crate) async fn open(opening: Opening<'_>) -> Result<Self, CommandError> {
         let (common, screen, record) = (opening.common, opening.screen, opening.record);
-        let policy = Policy::new(&opening.config.policy, opening.allow)?;
+        let principal = opening.person.principal();
+        let mut policy = Policy::new(&opening.config.policy, opening.allow)?;
+        if let Some(name) = principal {
+            policy = policy.of_client(name);
+        }
         // All that a person could have got wrong is looked at before the run begins.
         let journal = record.journal(common, screen)?;
         let pins = pins(common, opening.config, record.pin_mode(common))?;
@@ -171,7 +188,7 @@ impl Session {
         let shelf = HostShelf::default();
         let artifacts = artifacts(common, journal.as_ref())?;
         let builtins = builtin::all(&config, &workspace, &shelf, artifacts.as_ref())?;
-        let oauth = tokens(common, &run);
+        let oauth = tokens(common, &run, principal);
         let parts = Parts {
             connector: world::connector(oauth.as_ref(), taps, common),
             run: run.clone(),
@@ -354,9 +371,9 @@ impl Session {
 }
 
 /// Without a home there are no tokens, and most servers need none; a recording has none.
-fn tokens(common: &Common, run: &Run) -> Option<OAuth> {
+fn tokens(common: &Common, run: &Run, principal: Option<&str>) -> Option<OAuth> {
     let offline = common.playback.is_some();
-    oauth(common, run.redactor()).ok().filter(|_| !offline)
+    oauth(common, run.redactor(), principal).ok().filter(|_| !offline)
 }
 
 /// The artifacts beside a journal.
@@ -372,12 +389,11 @@ fn artifacts(
 }
 
 /// What the person has said about calls to come.
-pub(crate) fn grants(common: &Common) -> Result<Arc<Grants>, CommandError> {
-    let grants = Grants::open(surroundings::grants(common)).map_err(|error| {
+pub(crate) fn grants(common: &Common) -> Result<Grants, CommandError> {
+    Grants::open(surroundings::grants(common)).map_err(|error| {
         CommandError::usage(error.to_string())
             .hint("what was granted is not known, so nothing was started; mend it or remove it")
-    })?;
-    Ok(Arc::new(grants))
+    })
 }
 
 /// What was approved. A project's file counts when the project is trusted.
@@ -447,10 +463,14 @@ async fn refused(refusal: HookRefusal, run: Run, journal: Option<Journal>) -> Co
     CommandError::new(Exit::Refused, visible::line(&error).into_owned())
 }
 
-/// The tokens of this person; `redactor` learns each of them before it is used. Nobody is sent to
+/// The tokens of this person, or those that were got for a principal of the gateway; `redactor` learns each of them before it is used. Nobody is sent to
 /// sign in: that is `outrigger login`'s.
-pub(crate) fn oauth(common: &Common, redactor: &Redactor) -> Result<OAuth, CommandError> {
-    let tokens = FileTokens::new(surroundings::tokens(common)?);
+pub(crate) fn oauth(
+    common: &Common,
+    redactor: &Redactor,
+    principal: Option<&str>,
+) -> Result<OAuth, CommandError> {
+    let tokens = FileTokens::new(surroundings::tokens(common, principal)?);
     let redactor = redactor.clone();
     let told = move |secret: &Secret| redactor.learn([secret.reveal()]);
     Ok(OAuth::new(Arc::new(tokens)).with_secrets_told(told))

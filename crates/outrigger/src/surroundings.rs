@@ -8,6 +8,7 @@
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
+use outrigger_host::Digest;
 use outrigger_host::config::{Surroundings, Trust};
 use outrigger_host::pins::PinFiles;
 
@@ -40,6 +41,7 @@ pub(crate) fn of_configuration(common: &Common) -> Result<Surroundings, CommandE
         env: environment(),
         explicit: common.config.iter().map(|file| here.join(file)).collect(),
         trust,
+        principal: None,
         files: None,
     })
 }
@@ -134,9 +136,14 @@ pub(crate) fn absolute(path: &Path) -> Result<PathBuf, CommandError> {
     Ok(std::fs::canonicalize(&path).unwrap_or(path))
 }
 
-/// The folder of tokens.
-pub(crate) fn tokens(common: &Common) -> Result<PathBuf, CommandError> {
-    state(common).map(|dir| dir.join("oauth"))
+/// The folder of the person's tokens, or of those of a principal of the gateway.
+pub(crate) fn tokens(common: &Common, principal: Option<&str>) -> Result<PathBuf, CommandError> {
+    let dir = state(common)?.join("oauth");
+    Ok(match principal {
+        // Names that differ in case only are one on some file systems, and fingerprints are not.
+        Some(name) => dir.join("principals").join(Digest::of(&name.into()).to_string()),
+        None => dir,
+    })
 }
 
 fn state(common: &Common) -> Result<PathBuf, CommandError> {

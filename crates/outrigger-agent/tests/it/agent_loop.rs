@@ -109,6 +109,7 @@ impl Stage {
             model: None,
             workspace: String::new(),
             version: String::new(),
+            principal: None,
         };
         let run = journal.begin(started, RunOptions::default()).await.unwrap();
         let config = config::load(&Surroundings {

@@ -143,6 +143,7 @@ async fn requests(kind: ProviderKind, mode: &str) -> Vec<RecordedRequest> {
         model: None,
         workspace: String::new(),
         version: String::new(),
+        principal: None,
     };
     let run = journal.begin(started, RunOptions::default()).await.unwrap();
     let host = host(mode, &run);

@@ -3,11 +3,14 @@
 //! Source: MCP 2025-11-25, "Streamable HTTP", "Security Warning"; 2026-07-28, "Standard Headers"
 //! (SEP-2243).
 
+use std::net::IpAddr;
+
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use hyper::HeaderMap;
 use hyper::header::{ACCEPT, CONTENT_TYPE, HOST, HeaderName, ORIGIN};
 use outrigger_connect::wire::LEGACY;
+use outrigger_host::config::GatewaySettings;
 use serde::Deserialize;
 use serde_json::value::RawValue;
 
@@ -26,11 +29,17 @@ pub(super) struct Accepts {
 }
 
 /// Refuses what a page of another site may have sent: its name for this machine is not ours (DNS
-/// rebinding), and browsers say which site it is.
-pub(super) fn origin(headers: &HeaderMap) -> Result<(), &'static str> {
+/// rebinding), and browsers say which site it is. `here` is the address that was connected to: a name
+/// of another site may lead to it, the address itself is nobody else's.
+pub(super) fn origin(
+    headers: &HeaderMap,
+    access: &GatewaySettings,
+    here: IpAddr,
+) -> Result<(), &'static str> {
     let text = |name: HeaderName| headers.get(name).map(|value| value.to_str().unwrap_or("?"));
-    if !text(HOST).is_some_and(is_here) {
-        return Err("`Host` is not this machine");
+    let host = text(HOST).and_then(host_of);
+    if !host.is_some_and(|host| is_here(host) || is_known(host, access, here)) {
+        return Err("`Host` is not this machine; `[gateway] allowed_hosts` names others");
     }
     let Some(origin) = text(ORIGIN) else {
         return Ok(());
@@ -38,26 +47,40 @@ pub(super) fn origin(headers: &HeaderMap) -> Result<(), &'static str> {
     let place = origin
         .strip_prefix("http://")
         .or_else(|| origin.strip_prefix("https://"));
-    if place.is_some_and(is_here) {
+    let allowed = access.allowed_origins.iter().any(|known| known == origin);
+    if allowed || place.and_then(host_of).is_some_and(is_here) {
         Ok(())
     } else {
-        Err("`Origin` is not this machine")
+        Err("`Origin` is not this machine; `[gateway] allowed_origins` names others")
     }
 }
 
-fn is_here(authority: &str) -> bool {
-    let host = match authority.strip_prefix('[') {
+/// The host of an authority, without its port.
+fn host_of(authority: &str) -> Option<&str> {
+    match authority.strip_prefix('[') {
         Some(rest) => match rest.split_once(']') {
-            Some((host, port)) if port.is_empty() || port.starts_with(':') => host,
-            _ => return false,
+            Some((host, port)) if port.is_empty() || port.starts_with(':') => Some(host),
+            _ => None,
         },
-        None => authority
-            .split_once(':')
-            .map_or(authority, |(host, _)| host),
-    };
+        None => Some(
+            authority
+                .split_once(':')
+                .map_or(authority, |(host, _)| host),
+        ),
+    }
+}
+
+fn is_here(host: &str) -> bool {
     ["localhost", "127.0.0.1", "::1"]
         .iter()
         .any(|name| host.eq_ignore_ascii_case(name))
+}
+
+fn is_known(host: &str, access: &GatewaySettings, here: IpAddr) -> bool {
+    let url = access.url.as_ref().and_then(|url| url.value.host_str());
+    let mut names = access.allowed_hosts.iter().map(String::as_str).chain(url);
+    names.any(|name| name.trim_matches(['[', ']']).eq_ignore_ascii_case(host))
+        || host.parse() == Ok(here)
 }
 
 /// What `Accept` names; without one, all.
@@ -202,7 +225,7 @@ mod tests {
             "[::1]:80",
             "[::1]",
         ] {
-            assert!(is_here(host), "{host}");
+            assert!(host_of(host).is_some_and(is_here), "{host}");
         }
         for host in [
             "",
@@ -214,9 +237,11 @@ mod tests {
             "localhost.",
             "127.0.0.2",
         ] {
-            assert!(!is_here(host), "{host}");
+            assert!(!host_of(host).is_some_and(is_here), "{host}");
         }
-        let asked = |pairs: &[_]| origin(&headers(pairs)).is_ok();
+        let loopback = IpAddr::from([127, 0, 0, 1]);
+        let access = GatewaySettings::default();
+        let asked = |pairs: &[_]| origin(&headers(pairs), &access, loopback).is_ok();
         assert!(asked(&[("host", "localhost")]));
         assert!(asked(&[
             ("host", "localhost"),
@@ -233,6 +258,36 @@ mod tests {
                 !asked(&[("host", "localhost"), ("origin", origin)]),
                 "{origin}"
             );
+        }
+    }
+
+    #[test]
+    fn other_names_are_known_where_configuration_says_so() {
+        let access = GatewaySettings {
+            allowed_hosts: vec!["mcp.example.com".to_owned()],
+            allowed_origins: vec!["https://app.example.com".to_owned()],
+            ..GatewaySettings::default()
+        };
+        let here = IpAddr::from([192, 0, 2, 7]);
+        let asked = |pairs: &[_]| origin(&headers(pairs), &access, here).is_ok();
+        for (host, good) in [
+            ("mcp.example.com", true),
+            ("MCP.example.com:443", true),
+            ("192.0.2.7:4180", true),
+            ("192.0.2.8:4180", false),
+            ("mcp.example.com.evil.example", false),
+            ("evil.example", false),
+        ] {
+            assert_eq!(asked(&[("host", host)]), good, "{host}");
+        }
+        for (origin, good) in [
+            ("https://app.example.com", true),
+            ("http://app.example.com", false),
+            ("https://mcp.example.com", false),
+            ("https://app.example.com.evil.example", false),
+        ] {
+            let pairs = [("host", "mcp.example.com"), ("origin", origin)];
+            assert_eq!(asked(&pairs), good, "{origin}");
         }
     }
 

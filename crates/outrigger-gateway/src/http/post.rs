@@ -18,12 +18,13 @@ use tokio_util::sync::DropGuard;
 
 use super::body::{Body, QUIET};
 use super::check::{self, Accepts};
-use super::{Answer, SESSION, document, empty, plain, refused, session_of, streamed};
+use super::{Answer, SESSION, document, empty, not_served, plain, refused, session_of, streamed};
 use crate::client::{Meta, unsupported};
-use crate::gateway::Core;
+use crate::gateway::{Core, Shared};
 use crate::message::{self, Fault};
 use crate::outlet::{Outlet, Part};
 use crate::session::{Asked, Session, busy};
+use crate::tenant::Identity;
 
 /// How long a body may take to come.
 const PATIENCE: Duration = Duration::from_mins(1);
@@ -39,7 +40,11 @@ struct Taken<'a> {
     accepts: Accepts,
 }
 
-pub(super) async fn answer(core: &Arc<Core>, request: Request<Incoming>) -> Answer {
+pub(super) async fn answer(
+    shared: &Arc<Shared>,
+    who: &Identity,
+    request: Request<Incoming>,
+) -> Answer {
     let accepts = check::accepts(request.headers());
     if !accepts.document && !accepts.stream {
         return plain(
@@ -54,13 +59,13 @@ pub(super) async fn answer(core: &Arc<Core>, request: Request<Incoming>) -> Answ
         );
     }
     let (head, body) = request.into_parts();
-    let body = match tokio::time::timeout(PATIENCE, whole(body, core.limits.message)).await {
+    let body = match tokio::time::timeout(PATIENCE, whole(body, shared.limits.message)).await {
         Ok(Ok(body)) => body,
         Ok(Err(status)) => return given_up(status),
         Err(_) => return given_up(StatusCode::REQUEST_TIMEOUT),
     };
     let limits = FrameLimits {
-        bytes: core.limits.message,
+        bytes: shared.limits.message,
         depth: DEPTH,
     };
     let parse = |why: &dyn std::fmt::Display| {
@@ -85,7 +90,10 @@ pub(super) async fn answer(core: &Arc<Core>, request: Request<Incoming>) -> Answ
     }
     match wire::parse(text) {
         Ok(messages) => match &messages[..] {
-            [message] => Box::pin(take(core, (head, accepts), message)).await,
+            [message] => match shared.tenants.of(shared, who).await {
+                Ok(core) => Box::pin(take(&core, (head, accepts), message)).await,
+                Err(unserved) => not_served(&unserved),
+            },
             _ => parse(&"no message"),
         },
         Err(error) => parse(&error),

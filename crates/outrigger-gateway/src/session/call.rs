@@ -155,6 +155,7 @@ impl Session {
             deadline: None,
             caller: Some(known.number),
             principal: Principal::Client,
+            client: task.client.name.clone(),
             on_progress: Some(Arc::new(move |progress: Progress| {
                 heard.progressed(&progress);
             })),

@@ -10,7 +10,7 @@ use serde::Deserialize;
 use serde_json::value::RawValue;
 
 use super::{Session, Task, lock};
-use crate::client::{Can, Client, Level};
+use crate::client::{Can, Client, Level, name_of};
 use crate::message::{self, Fault};
 use crate::outlet::Reply;
 
@@ -38,6 +38,8 @@ impl Session {
             version: String,
             #[serde(borrow, default)]
             capabilities: Option<&'a RawValue>,
+            #[serde(rename = "clientInfo", borrow, default)]
+            info: Option<&'a RawValue>,
         }
         let params = params.map_or("null", RawValue::get);
         let params: Params<'_> = serde_json::from_str(params)
@@ -51,6 +53,7 @@ impl Session {
             can: Can::read(params.capabilities),
             tasks: false,
             level: None,
+            name: name_of(params.info),
         };
         *lock(&self.client) = Some(Arc::new(client));
         // The one version that knows them.

@@ -1,5 +1,5 @@
-//! Variables in configured text: `${NAME}`, `${NAME:-default}`, `${env:NAME}`, `${workspace}` and
-//! the names other editors have for it. `$${` stands for `${`; a `$` before anything else is text.
+//! Variables in configured text: `${NAME}`, `${NAME:-default}`, `${env:NAME}`, `${workspace}`,
+//! `${principal}` and the names other editors have for it. `$${` stands for `${`; a `$` before anything else is text.
 //! A variable that is not set is an error: nothing ever becomes empty by accident. A reference to a
 //! secret (`${file:PATH}` and its like) leaves a gap that is filled when a server is about to start.
 
@@ -28,6 +28,8 @@ pub(crate) enum ExpandError {
     Unset { name: String },
     #[error("uses `${{{name}}}`, and no home folder is known")]
     NoHome { name: String },
+    #[error("uses `${{principal}}`, which is for clients of `outrigger serve` that show who they are")]
+    NoPrincipal,
     #[error("begins with `~`, and no home folder is known")]
     NoHomeForTilde,
     #[error("asks for the input `{id}`; inputs are a dialogue of VS Code that does not exist here")]
@@ -50,6 +52,9 @@ impl ExpandError {
                 format!("set `{name}` in the environment, or write `${{{name}:-…}}` with a default")
             }
             Self::NoHome { .. } | Self::NoHomeForTilde => "write the whole path".into(),
+            Self::NoPrincipal => {
+                "`[gateway.principals.NAME.servers.SERVER]` gives a server something for one of them alone".into()
+            }
             Self::Input { id } => {
                 let name: String =
                     id.chars().map(|c| if c.is_ascii_alphanumeric() { c.to_ascii_uppercase() } else { '_' }).collect();
@@ -204,6 +209,11 @@ fn reference(
                     .unwrap_or_default()
                     .to_string_lossy(),
             );
+            return Ok(());
+        }
+        "principal" => {
+            let principal = around.principal.as_deref().ok_or(ExpandError::NoPrincipal)?;
+            out.text.push_str(principal);
             return Ok(());
         }
         "userHome" => {

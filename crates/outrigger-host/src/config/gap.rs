@@ -54,6 +54,14 @@ impl Gap {
         }
     }
 
+    /// The same for another value of its owner.
+    pub(crate) fn at(&self, slot: Slot) -> Self {
+        Self {
+            slot,
+            ..self.clone()
+        }
+    }
+
     /// What it refers to.
     pub(crate) fn references(&self) -> impl Iterator<Item = &Reference> {
         self.missing.iter().map(|(_, reference)| reference)

@@ -33,7 +33,7 @@ pub struct ReferenceUse {
 }
 
 impl Config {
-    /// Every reference of servers, hooks and providers, in that order; those in entries that are set
+    /// Every reference of servers, hooks, providers and principals, in that order; those in entries that are set
     /// aside are not among them.
     pub fn references(&self) -> Vec<ReferenceUse> {
         let servers = self.servers.values().flat_map(|entry| match &entry.state {
@@ -50,7 +50,10 @@ impl Config {
                 ProviderState::Ready(settings) => settings.gaps.as_slice(),
                 ProviderState::Broken(_) => &[],
             });
-        let gaps = servers.chain(hooks).chain(providers);
+        let principals = self.gateway.principals.values();
+        let credentials = principals.flat_map(|principal| principal.servers.values());
+        let credentials = credentials.flat_map(|credentials| credentials.gaps.as_slice());
+        let gaps = servers.chain(hooks).chain(providers).chain(credentials);
         let uses = gaps.flat_map(|gap| {
             gap.references().map(|reference| ReferenceUse {
                 key: gap.key.clone(),
@@ -75,8 +78,8 @@ impl Config {
             });
         let hooks = self.hooks.iter().filter(|hook| hook.is_trusted());
         let hooks = hooks.map(|hook| hook.gaps.as_slice());
-        let gaps = ready.chain(hooks).flatten();
-        let values = self.fetch(gaps, resolver).await;
+        let wanted = references(ready.chain(hooks).flatten());
+        let values = self.fetch(wanted, resolver).await;
         let mut warnings = Vec::new();
         for entry in self.servers.values_mut() {
             let EntryState::Ready(settings) = &mut entry.state else {
@@ -111,7 +114,8 @@ impl Config {
                 ProviderState::Ready(settings) if wanted(name) => Some(settings.gaps.as_slice()),
                 _ => None,
             });
-        let values = self.fetch(ready.flatten(), resolver).await;
+        let references = references(ready.flatten());
+        let values = self.fetch(references, resolver).await;
         for (name, entry) in &mut self.model.providers {
             let ProviderState::Ready(settings) = &mut entry.state else {
                 continue;
@@ -163,12 +167,7 @@ impl Config {
         self.follow(reference, resolver).await.map(drop)
     }
 
-    async fn fetch<'g>(
-        &self,
-        gaps: impl Iterator<Item = &'g Gap>,
-        resolver: &dyn Resolver,
-    ) -> Values {
-        let references: BTreeSet<Reference> = gaps.flat_map(Gap::references).cloned().collect();
+    async fn fetch(&self, references: BTreeSet<Reference>, resolver: &dyn Resolver) -> Values {
         let following = references.into_iter().map(|reference| async move {
             let value = self.follow(&reference, resolver).await;
             (reference, value)
@@ -195,6 +194,10 @@ impl Config {
             _ => Ok(value.to_owned()),
         }
     }
+}
+
+fn references<'g>(gaps: impl Iterator<Item = &'g Gap>) -> BTreeSet<Reference> {
+    gaps.flat_map(Gap::references).cloned().collect()
 }
 
 fn set<T>(slot: Option<&mut T>, value: T) {

@@ -26,6 +26,9 @@ pub struct Surroundings {
     pub explicit: Vec<PathBuf>,
     /// What the person said about the workspace's own files.
     pub trust: Trust,
+    /// The principal whose calls it is for, where clients of the gateway have shown who they are:
+    /// `${principal}`.
+    pub principal: Option<String>,
     /// Texts of files by their paths, in the place of what is on disk; a file without one is not there.
     pub files: Option<BTreeMap<PathBuf, String>>,
 }
@@ -42,6 +45,7 @@ impl fmt::Debug for Surroundings {
             .field("env", &self.env.keys().collect::<Vec<_>>())
             .field("explicit", &self.explicit)
             .field("trust", &self.trust)
+            .field("principal", &self.principal)
             .field(
                 "files",
                 &self

@@ -23,13 +23,14 @@ use crate::text::shorten;
 use check::Shape;
 
 /// What conditions can name.
-pub(crate) const VARIABLES: [&str; 8] = [
+pub(crate) const VARIABLES: [&str; 9] = [
     "args",
     "args_from",
     "tool",
     "server",
     "mode",
     "principal",
+    "client",
     "annotations",
     "origins",
 ];
@@ -223,8 +224,13 @@ impl Weight {
 }
 
 impl Facts {
-    /// Facts about a tool; without a call, conditions that read it cannot be judged.
-    pub(crate) fn new(subject: &Subject<'_>, mode: Mode, call: Option<&Call<'_>>) -> Self {
+    /// Facts about a tool, for calls in a mode and of a client of this name; without a call, conditions
+    /// that read it cannot be judged.
+    pub(crate) fn new(
+        subject: &Subject<'_>,
+        (mode, client): (Mode, &str),
+        call: Option<&Call<'_>>,
+    ) -> Self {
         let mut context = Context::with_env(Arc::clone(&ENV));
         context.add_variable_from_value("tool", subject.name);
         let server = subject
@@ -232,6 +238,7 @@ impl Facts {
             .map_or(subject.server, |offered| offered.server);
         context.add_variable_from_value("server", server);
         context.add_variable_from_value("mode", mode.as_str());
+        context.add_variable_from_value("client", client);
         context.add_variable_from_value("annotations", convert::annotations(subject.annotations));
         let mut facts = Self {
             context,

@@ -54,7 +54,7 @@ struct Prepared {
 
 /// A reading of the record, so far.
 struct Reading<'a> {
-    policy: &'a Policy,
+    policy: Policy,
     config: &'a Config,
     /// Calls came from clients of the gateway.
     served: bool,
@@ -72,7 +72,7 @@ pub fn replay(
     find: impl Fn(&str) -> Option<Arc<CatalogTool>>,
 ) -> (Vec<Replayed>, usize) {
     let mut reading = Reading {
-        policy,
+        policy: policy.clone(),
         config,
         served: false,
         calls: BTreeMap::new(),
@@ -101,7 +101,12 @@ pub fn replay(
 impl Reading<'_> {
     fn learn(&mut self, event: &Event) {
         match event {
-            Event::RunStarted { command, .. } => self.served = command == "serve",
+            Event::RunStarted {
+                command, principal, ..
+            } => {
+                self.served = command == "serve";
+                self.policy = self.policy.of_client(principal.as_deref().unwrap_or_default());
+            }
             Event::CallProposed {
                 call, turn, tool, ..
             } => {

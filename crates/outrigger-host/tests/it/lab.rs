@@ -473,5 +473,6 @@ pub(crate) fn started() -> Event {
         model: None,
         workspace: "/".to_owned(),
         version: "0.0.0".to_owned(),
+        principal: None,
     }
 }

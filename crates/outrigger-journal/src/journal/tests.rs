@@ -13,6 +13,7 @@ fn started() -> Event {
         model: None,
         workspace: text(),
         version: text(),
+        principal: None,
     }
 }
 

@@ -21,9 +21,10 @@ impl Redactor {
                 model,
                 workspace,
                 version,
+                principal,
             } => {
                 self.texts([command, workspace, version]);
-                self.texts([question, model].into_iter().flatten());
+                self.texts([question, model, principal].into_iter().flatten());
             }
             Event::RunEnded {
                 reason,
@@ -232,9 +233,11 @@ impl Redactor {
                 arguments,
                 call: _,
                 turn: _,
+                client,
             } => {
                 self.text(tool);
                 self.json_or_text(arguments);
+                self.texts(client.iter_mut());
             }
             Event::CallPrepared {
                 server,

@@ -167,7 +167,7 @@ fn every_string_of_every_event_is_redacted() {
     let outcome = OutcomeKind::Completed;
     #[rustfmt::skip]
     let events = [
-        Event::RunStarted { command: text(), question: Some(text()), model: Some(text()), workspace: text(), version: text() },
+        Event::RunStarted { command: text(), question: Some(text()), model: Some(text()), workspace: text(), version: text(), principal: Some(text()) },
         Event::ServerReady { server: text(), era: text(), protocol_version: text(), tools: 0, tokens: 0, took_ms: 0 },
         Event::ServerFailed { server: text(), stage: text(), error: text(), hints: vec![text()], stderr_tail: vec![text()] },
         Event::ServerEnded { server: text(), reason: text() },
@@ -189,8 +189,8 @@ fn every_string_of_every_event_is_redacted() {
         Event::PersonSaid { text: text() },
         Event::ModelRetry { turn: 1, attempt: 1, wait_ms: 1, reason: text() },
         Event::ModelAnswered { turn: 1, text: text(), calls: 0, usage, took_ms: 0, counted: None },
-        Event::CallProposed { call: 1, turn: None, tool: text(), arguments: text() },
-        Event::CallProposed { call: 1, turn: None, tool: text(), arguments: r#"{"k":"\u0073\u0033cr3t-value"}"#.to_owned() },
+        Event::CallProposed { call: 1, turn: None, tool: text(), arguments: text(), client: Some(text()) },
+        Event::CallProposed { call: 1, turn: None, tool: text(), arguments: r#"{"k":"\u0073\u0033cr3t-value"}"#.to_owned(), client: None },
         Event::CallPrepared { call: 1, server: text(), raw_tool: text(), arguments: raw(), repairs: vec![text()], artifacts: Vec::new() },
         Event::CallDecided { call: 1, allowed: true, rule: text(), by: crate::DecidedBy::Policy, reason: Some(text()) },
         Event::HookRan { call: Some(1), event: text(), hook: text(), said: crate::HookSaid::Deny, changed: false, reason: Some(text()), took_ms: 0 },

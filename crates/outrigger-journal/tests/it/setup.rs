@@ -46,6 +46,7 @@ pub(crate) fn started() -> Event {
         model: None,
         workspace: "/tmp".to_owned(),
         version: "0.1.0".to_owned(),
+        principal: None,
     }
 }
 
@@ -85,6 +86,7 @@ pub(crate) fn proposed(call: u32) -> Event {
         turn: None,
         tool: "mcp__files__write".to_owned(),
         arguments: "{}".to_owned(),
+        client: None,
     }
 }
 

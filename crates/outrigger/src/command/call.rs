@@ -108,6 +108,7 @@ async fn make(
         deadline: deadline.transpose()?,
         caller: None,
         principal: Principal::Person,
+        client: None,
         on_progress: None,
     };
     let proposed = ProposedCall {

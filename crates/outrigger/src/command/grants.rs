@@ -51,9 +51,12 @@ fn list(grants: &[Grant], as_json: bool, screen: Screen) -> Result<ExitCode, Com
     for grant in grants {
         let ended = grant.until <= Timestamp::now();
         let until = format!("until {}", grant.until.strftime("%F"));
+        let whose = grant.principal.iter().map(|name| format!(" for {name}"));
+        let whose: String = whose.collect();
         screen.data(&format!(
-            "{} {} {} {}\n",
+            "{}{} {} {} {}\n",
             screen.ink(Label::Name, &grant.id),
+            visible::line(&whose),
             visible::line(&grant.tool),
             visible::line(&arguments(&grant.arguments)),
             screen.ink(Label::Dim, if ended { "ended" } else { &until })

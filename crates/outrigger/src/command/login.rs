@@ -29,7 +29,7 @@ async fn login(
     screen: Screen,
     cancel: &CancellationToken,
 ) -> Result<ExitCode, CommandError> {
-    let http = endpoint(common, &args.server, screen).await?;
+    let http = endpoint(common, (&args.server, args.principal.as_deref()), screen).await?;
     if let Some((name, _)) = http
         .headers
         .iter()
@@ -46,7 +46,7 @@ async fn login(
         open: !args.no_browser,
     };
     let redactor = Redactor::default();
-    let oauth = session::oauth(common, &redactor)?;
+    let oauth = session::oauth(common, &redactor, args.principal.as_deref())?;
     let signed_in = tokio::select! {
         signed_in = oauth.sign_in(&http, &browser, cancel) => signed_in,
         () = cancel.cancelled() => Err(VisitError::Cancelled.into()),
@@ -82,10 +82,13 @@ fn words(server: &str, signed_in: &SignedIn) -> String {
 /// The server's address, where it is one that can be signed in at.
 pub(super) async fn endpoint(
     common: &Common,
-    server: &str,
+    (server, principal): (&str, Option<&str>),
     screen: Screen,
 ) -> Result<HttpSpec, CommandError> {
-    let mut config = session::configuration(common, screen)?;
+    let mut config = match principal {
+        Some(name) => session::configuration_of(name, None, common)?,
+        None => session::configuration(common, screen)?,
+    };
     session::only(&mut config, server)?;
     let config = session::with_secrets(&config, false, common, screen).await?;
     let entry = config

@@ -47,7 +47,10 @@ async fn list(
         screen.say("no runs yet; `outrigger ask \"…\"` makes one");
     }
     for run in &runs {
-        let about = visible::beginning(run.question.as_deref().unwrap_or(""), 48);
+        let about = match (&run.question, &run.principal) {
+            (None, Some(principal)) => format!("for {}", visible::beginning(principal, 44)),
+            (question, _) => visible::beginning(question.as_deref().unwrap_or(""), 48),
+        };
         let id = run.id.to_string();
         let line = format!(
             "{}  {:<11} {:<6} {:>9}{}  {about}",
@@ -177,6 +180,7 @@ fn head(run: &RunSummary, screen: Screen) -> std::io::Result<()> {
             run.started.strftime("%Y-%m-%d %H:%M:%S UTC").to_string(),
         ),
         ("took", took(run)),
+        ("client", run.principal.clone().unwrap_or_default()),
         ("model", run.model.clone().unwrap_or_default()),
         ("folder", run.workspace.clone()),
         ("question", run.question.clone().unwrap_or_default()),

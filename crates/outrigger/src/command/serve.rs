@@ -1,23 +1,20 @@
 //! `outrigger serve`: the governed tools of all configured servers, for other hosts.
 
-use std::path::PathBuf;
+mod keeper;
+
 use std::process::ExitCode;
 use std::sync::Arc;
 use std::time::Duration;
 
-use outrigger_gateway::{Clients, Gateway, Listener, Naming, Settings};
-use outrigger_host::Digest;
-use outrigger_host::config::{Config, show};
-use outrigger_journal::{Event, RunStatus, Tokens};
-use serde_json::json;
+use outrigger_gateway::{Gateway, Listener, Naming, Settings};
+use outrigger_host::config::GatewaySettings;
 use tokio::task::JoinSet;
 
 use crate::cli::{Common, ServeArgs};
-use crate::display::{Display, Show};
 use crate::error::{CommandError, Exit};
 use crate::screen::{Label, Screen};
-use crate::session::{self, Asked, Opening, Record, Session};
-use crate::surroundings;
+use crate::session;
+use keeper::Sessions;
 
 /// What is under way when it is to end may take this long. Hosts that end a program wait for 2 s.
 const GRACE: Duration = Duration::from_secs(1);
@@ -31,44 +28,43 @@ pub(crate) async fn run(
     if let Some(server) = &args.server {
         session::only(&mut config, server)?;
     }
+    let access = config.gateway.clone();
+    if common.record.is_some() && access.knows_anybody() {
+        let error = "`--record` records one principal, and clients can show who they are here";
+        return Err(CommandError::usage(error)
+            .hint("record a gateway without `[gateway.principals]` and `[gateway.oauth]`"));
+    }
     // Whoever cannot be connected to need not start anything.
-    let listeners = listeners(&args).await?;
-    let kept = kept(common, &args, &config)?;
-    let clients = Clients::default();
-    let started = session::run_started(common, "serve", None, None)?;
-    let session = Session::open(Opening {
-        common,
-        config: &config,
-        screen,
-        record: Record::Journal(started),
-        observers: vec![Arc::new(Display::new(screen, Show::Servers))],
-        person: Asked::Clients(clients.clone()),
-        sampler: None,
-        allow: &args.allow,
-    })
-    .await?;
+    let listeners = listeners(&args, &access).await?;
+    let is_local = listeners.is_empty() || listeners.iter().any(|it| it.is_local(&access));
     let settings = Settings {
         version: env!("CARGO_PKG_VERSION").to_owned(),
         naming: match args.server {
             Some(_) => Naming::Own,
             None => Naming::ServerAndTool,
         },
-        kept,
+        access,
     };
-    let gateway = Gateway::start(session.host.clone(), clients, settings);
-    tokio::select! {
-        () = Box::pin(serve(&gateway, listeners, screen)) => {}
-        () = session::interrupted() => {}
+    let sessions = Sessions::new(common, args, config, screen);
+    let trouble = sessions.trouble();
+    let gateway = Gateway::start(Arc::new(sessions), settings);
+    // Others' servers are started when they come.
+    let opened = if is_local {
+        gateway.open_local().await
+    } else {
+        Ok(())
+    };
+    if opened.is_ok() {
+        tokio::select! {
+            () = Box::pin(serve(&gateway, listeners, screen)) => {}
+            () = session::interrupted() => {}
+        }
     }
     gateway.stop(GRACE).await;
-    let ended = Event::RunEnded {
-        status: RunStatus::Done,
-        reason: None,
-        answer: None,
-        usage: Tokens::default(),
-    };
-    session.close(Some(ended), screen).await?;
-    Ok(Exit::Done.into())
+    match trouble.take() {
+        Some(error) => Err(error),
+        None => Ok(Exit::Done.into()),
+    }
 }
 
 /// Serves until the one client is gone, or for ever.
@@ -88,11 +84,14 @@ async fn serve(gateway: &Gateway, listeners: Vec<Listener>, screen: Screen) {
     while serving.join_next().await.is_some() {}
 }
 
-async fn listeners(args: &ServeArgs) -> Result<Vec<Listener>, CommandError> {
+async fn listeners(
+    args: &ServeArgs,
+    access: &GatewaySettings,
+) -> Result<Vec<Listener>, CommandError> {
     let mut listeners = Vec::new();
     let failed = |error: outrigger_gateway::ListenError| CommandError::usage(error.to_string());
     if let Some(address) = args.http {
-        listeners.push(Listener::http(address).await.map_err(failed)?);
+        listeners.push(Listener::http(address, access).await.map_err(failed)?);
     }
     if let Some(path) = &args.socket {
         #[cfg(unix)]
@@ -104,24 +103,4 @@ async fn listeners(args: &ServeArgs) -> Result<Vec<Listener>, CommandError> {
         )));
     }
     Ok(listeners)
-}
-
-/// Where it is kept what was last known of the tools under this configuration, seen with these flags.
-fn kept(
-    common: &Common,
-    args: &ServeArgs,
-    config: &Config,
-) -> Result<Option<PathBuf>, CommandError> {
-    let Some(folder) = surroundings::gateway() else {
-        return Ok(None);
-    };
-    let key = Digest::of(&json!({
-        "version": env!("CARGO_PKG_VERSION"),
-        "workspace": surroundings::workspace(common)?,
-        "server": args.server,
-        "allow": args.allow,
-        "locked": common.locked,
-        "config": show::to_json(config),
-    }));
-    Ok(Some(folder.join(format!("{key}.json"))))
 }

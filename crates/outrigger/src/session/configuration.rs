@@ -79,6 +79,29 @@ pub(crate) fn configuration_in(
     Ok(config)
 }
 
+/// The configuration for the calls of a principal of the gateway. Nobody is asked about anything;
+/// what may be more open than `mode`, where that is given, is not.
+pub(crate) fn configuration_of(
+    principal: &str,
+    mode: Option<RunMode>,
+    common: &Common,
+) -> Result<Config, CommandError> {
+    let mut around = surroundings::of_configuration(common)?;
+    around.principal = Some(principal.to_owned());
+    let config = outrigger_host::config::load(&around);
+    if let Some(problem) = config.fatal().next() {
+        let error = format!("the configuration cannot be used: {problem}");
+        return Err(CommandError::usage(error));
+    }
+    let mut config = config.for_principal(principal)?;
+    if let Some(mode) = mode.map(outrigger_host::config::Mode::from)
+        && (mode > config.policy.mode.value || !config.has_mode(principal))
+    {
+        config.policy.choose_mode(mode)?;
+    }
+    Ok(config)
+}
+
 /// Keeps one configured server, built-in or not; the others are not started.
 pub(crate) fn only(config: &mut Config, name: &str) -> Result<(), CommandError> {
     let mut known: BTreeSet<String> = config.servers.keys().map(ToString::to_string).collect();

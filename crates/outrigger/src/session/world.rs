@@ -44,7 +44,7 @@ impl Person {
     fn there(asked: &Asked, common: &Common, screen: Screen) -> Result<Self, CommandError> {
         let keyboard = match asked {
             Asked::PersonAt(keyboard) => keyboard.clone(),
-            Asked::Person | Asked::Clients(_) | Asked::Nobody => Keyboard::default(),
+            Asked::Person | Asked::Clients(..) | Asked::Nobody => Keyboard::default(),
         };
         let person = |person: Option<Arc<dyn Respondent>>| Questions {
             person,
@@ -61,10 +61,11 @@ impl Person {
             }
             (Asked::Person | Asked::PersonAt(_), None) => Self {
                 questions: person(questions::respondent(screen, &keyboard)),
-                approver: approver::approver(grants(common)?, screen, keyboard),
+                approver: approver::approver(grants(common)?.into(), screen, keyboard),
             },
-            (Asked::Clients(clients), _) => {
-                let earlier = approver::approver(grants(common)?, screen.unattended(), keyboard);
+            (Asked::Clients(clients, whose), _) => {
+                let granted = Arc::new(grants(common)?.of_principal(whose.name()));
+                let earlier = approver::approver(granted, screen.unattended(), keyboard);
                 Self {
                     questions: clients.questions(),
                     approver: clients.approver(earlier),

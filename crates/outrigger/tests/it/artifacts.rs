@@ -21,6 +21,7 @@ fn kept(place: &Place, contents: &[(&str, &[u8])]) -> Vec<ArtifactRef> {
             model: None,
             workspace: "/w".to_owned(),
             version: "0".to_owned(),
+            principal: None,
         };
         let run = journal.begin(started, RunOptions::default()).await.unwrap();
         let mut kept = Vec::new();

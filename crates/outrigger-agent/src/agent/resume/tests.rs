@@ -37,6 +37,7 @@ fn begun(command: &str, question: &str) -> Event {
         model: None,
         workspace: String::new(),
         version: String::new(),
+        principal: None,
     }
 }
 
@@ -76,6 +77,7 @@ fn proposed(call: u32, turn: u32) -> Event {
         turn: Some(turn),
         tool: "t".to_owned(),
         arguments: "{}".to_owned(),
+        client: None,
     }
 }
 

@@ -423,7 +423,7 @@ fn is_off(entries: &[Entry]) -> bool {
 }
 
 /// A value as it stands in the file. Only for keys that hold no secret.
-fn shown(node: &Node) -> Shown {
+pub(super) fn shown(node: &Node) -> Shown {
     match &node.value {
         Value::Null => Shown::Null,
         Value::Bool(value) => Shown::Bool(*value),

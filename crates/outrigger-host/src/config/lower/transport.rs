@@ -98,6 +98,11 @@ impl Draft {
         self.url.take()
     }
 
+    /// The variables, as far as they were read.
+    pub(crate) fn take_env(&mut self) -> BTreeMap<String, String> {
+        std::mem::take(&mut self.env)
+    }
+
     /// The headers, as far as they were read.
     pub(crate) fn take_headers(&mut self) -> Vec<(String, String)> {
         std::mem::take(&mut self.headers)

@@ -50,6 +50,7 @@ pub fn to_json(config: &Config) -> Value {
         "builtin": builtin(config),
         "discovery": discovery(config),
         "results": results(config),
+        "gateway": written(&config.gateway.written),
         "hooks": list(&config.hooks, |hook| json!({
             "event": hook.event.as_str(),
             "trusted": hook.is_trusted(),

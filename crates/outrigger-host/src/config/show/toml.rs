@@ -29,6 +29,7 @@ pub fn render(config: &Config, origin: bool) -> String {
     page.artifacts(config);
     page.discovery(config);
     page.results(config);
+    page.gateway(config);
     page.hooks(config);
     let errors: Vec<_> = config
         .problems
@@ -240,6 +241,14 @@ impl Page {
         self.put("[discovery]");
         for (key, setting) in super::discovery(&config.discovery) {
             self.setting(key, &setting, Value::clone);
+        }
+    }
+
+    fn gateway(&mut self, config: &Config) {
+        if !config.gateway.written.is_empty() {
+            self.blank();
+            self.put("[gateway]");
+            self.written(&config.gateway.written);
         }
     }
 

@@ -29,7 +29,7 @@ fn judged(condition: &str, arguments: &str) -> Result<bool, String> {
         origins: &origins,
         args_from: &["crm"].into_iter().collect(),
     };
-    condition.holds(&Facts::new(&call.subject, Mode::Default, Some(&call)))
+    condition.holds(&Facts::new(&call.subject, (Mode::Default, ""), Some(&call)))
 }
 
 fn refused(condition: &str) -> String {
@@ -227,7 +227,7 @@ fn the_cost_is_bounded_by_the_arguments() {
         args_from: &origins,
     };
     let (facts, condition) = (
-        Facts::new(&call.subject, Mode::Default, Some(&call)),
+        Facts::new(&call.subject, (Mode::Default, ""), Some(&call)),
         Condition::new(twice).unwrap(),
     );
     assert_eq!(condition.holds(&facts), Ok(true));

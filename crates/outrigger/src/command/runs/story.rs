@@ -195,10 +195,13 @@ fn of_call(event: &Event, calls: &[CallLine]) -> Option<String> {
             call,
             tool,
             arguments,
+            client,
             ..
         } => {
             let sent = sent(calls, *call).unwrap_or(arguments);
-            format!("call {call}: {tool} {}", visible::folded_json(sent))
+            let by = client.iter().map(|client| format!(" (by {client})"));
+            let by: String = by.collect();
+            format!("call {call}: {tool} {}{by}", visible::folded_json(sent))
         }
         Event::CallDecided {
             call,

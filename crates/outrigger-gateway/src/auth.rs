@@ -1,0 +1,201 @@
+//! Who a request over HTTP is from.
+//!
+//! Promises: whoever has to show who they are is nobody until they have; what they show is compared in
+//! constant time, goes nowhere else, and stands in no message; failures are counted by address, and
+//! one that keeps failing is told to wait. A valid token is never kept out by the failures of others.
+//! Source: RFC 6750; MCP, "Authorization".
+
+mod throttle;
+mod token;
+
+use std::net::IpAddr;
+use std::sync::Arc;
+use std::time::Duration;
+
+use hyper::header::AUTHORIZATION;
+use hyper::{HeaderMap, StatusCode};
+use outrigger_host::config::GatewaySettings;
+
+use crate::tenant::Identity;
+use throttle::Throttle;
+use token::Tokens;
+
+pub use token::{Token, TokenError};
+
+/// Why a request is nobody's.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Refusal {
+    pub(crate) status: StatusCode,
+    /// `WWW-Authenticate`.
+    pub(crate) challenge: Option<String>,
+    /// For the client, without what it has shown.
+    pub(crate) words: String,
+    pub(crate) retry_after: Option<Duration>,
+}
+
+/// What is said of a failure (RFC 6750, section 3.1).
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) enum Failure {
+    /// Nothing was shown.
+    Nothing,
+    /// What was shown cannot be read.
+    Malformed(&'static str),
+    /// It is none that is known, or not good any more.
+    Invalid(String),
+}
+
+/// Lets clients in.
+pub(crate) struct Auth {
+    tokens: Tokens,
+    throttle: Throttle,
+    /// A client can show who it is.
+    asks: bool,
+    open_loopback: bool,
+}
+
+/// Where a request came in.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Way {
+    pub(crate) peer: IpAddr,
+    /// Only programs of this machine reach it.
+    pub(crate) loopback: bool,
+}
+
+impl Auth {
+    pub(crate) fn new(settings: &GatewaySettings) -> Self {
+        Self {
+            tokens: Tokens::new(settings),
+            throttle: Throttle::default(),
+            asks: settings.knows_anybody(),
+            open_loopback: settings.open_loopback.value,
+        }
+    }
+
+    /// Who a request is from. `told` hears of failures, as often as is good.
+    pub(crate) async fn admit(
+        &self,
+        headers: &HeaderMap,
+        way: Way,
+        told: impl FnOnce(&str),
+    ) -> Result<Identity, Refusal> {
+        if !self.asks && way.loopback {
+            return Ok(Identity::Local);
+        }
+        let failure = match bearer(headers) {
+            Ok(None) if way.loopback && self.open_loopback => return Ok(Identity::Local),
+            Ok(None) => Failure::Nothing,
+            Ok(Some(token)) => match self.known(token).await {
+                Ok(name) => return Ok(Identity::Named(name)),
+                Err(failure) => failure,
+            },
+            Err(failure) => failure,
+        };
+        if let Some(wait) = self.throttle.failed(way.peer) {
+            return Err(Refusal {
+                status: StatusCode::TOO_MANY_REQUESTS,
+                challenge: None,
+                words: "too many requests that do not show who they are from".to_owned(),
+                retry_after: Some(wait),
+            });
+        }
+        told(failure.words());
+        Err(self.refusal(&failure))
+    }
+
+    #[expect(clippy::unused_async, reason = "keys of an authorization server are fetched")]
+    async fn known(&self, token: &str) -> Result<Arc<str>, Failure> {
+        let unknown = || Failure::Invalid("the token is not known here".to_owned());
+        self.tokens.owner(token).ok_or_else(unknown)
+    }
+
+    fn refusal(&self, failure: &Failure) -> Refusal {
+        let mut challenge = "Bearer realm=\"outrigger\"".to_owned();
+        if let Some(code) = failure.code() {
+            challenge.push_str(&format!(
+                ", error=\"{code}\", error_description=\"{}\"",
+                quotable(failure.words())
+            ));
+        }
+        Refusal {
+            status: match failure {
+                Failure::Malformed(_) => StatusCode::BAD_REQUEST,
+                _ => StatusCode::UNAUTHORIZED,
+            },
+            challenge: Some(challenge),
+            words: failure.words().to_owned(),
+            retry_after: None,
+        }
+    }
+}
+
+impl Failure {
+    pub(crate) fn words(&self) -> &str {
+        match self {
+            Self::Nothing => "a bearer token is needed (`Authorization: Bearer …`)",
+            Self::Malformed(words) => words,
+            Self::Invalid(words) => words,
+        }
+    }
+
+    /// Whoever has shown nothing is told no code (RFC 6750, section 3.1).
+    fn code(&self) -> Option<&'static str> {
+        match self {
+            Self::Nothing => None,
+            Self::Malformed(_) => Some("invalid_request"),
+            Self::Invalid(_) => Some("invalid_token"),
+        }
+    }
+}
+
+/// What may stand between quotes in a header.
+fn quotable(words: &str) -> String {
+    let good = |c: &char| (' '..='~').contains(c) && !matches!(c, '"' | '\\');
+    words.chars().filter(good).collect()
+}
+
+/// The token of a request; `None` where it has none.
+fn bearer(headers: &HeaderMap) -> Result<Option<&str>, Failure> {
+    let mut values = headers.get_all(AUTHORIZATION).iter();
+    let Some(value) = values.next() else {
+        return Ok(None);
+    };
+    if values.next().is_some() {
+        return Err(Failure::Malformed("`Authorization` is there more than once"));
+    }
+    let unreadable = Failure::Malformed("`Authorization` is not a bearer token");
+    let Ok(value) = value.to_str() else {
+        return Err(unreadable);
+    };
+    let Some((scheme, token)) = value.split_once(' ') else {
+        return Err(unreadable);
+    };
+    let token = token.trim_matches(' ');
+    // RFC 6750, section 2.1.
+    let good = |c: char| c.is_ascii_alphanumeric() || "-._~+/=".contains(c);
+    if !scheme.eq_ignore_ascii_case("bearer") || token.is_empty() || !token.chars().all(good) {
+        return Err(unreadable);
+    }
+    Ok(Some(token))
+}
+
+#[cfg(test)]
+mod tests {
+    use hyper::header::HeaderValue;
+
+    use super::*;
+
+    #[test]
+    fn a_bearer_token_is_one_word_after_its_scheme() {
+        let read = |values: &[&'static str]| {
+            let values = values.iter().map(|value| (AUTHORIZATION, HeaderValue::from_static(value)));
+            let headers: HeaderMap = values.collect();
+            bearer(&headers).map(|token| token.map(str::to_owned))
+        };
+        assert_eq!(read(&[]), Ok(None));
+        assert_eq!(read(&["Bearer abc.d-e_f~+/="]), Ok(Some("abc.d-e_f~+/=".to_owned())));
+        assert_eq!(read(&["bEARER  abc"]), Ok(Some("abc".to_owned())));
+        for wrong in [&["Bearer"][..], &["Bearer "], &["Basic abc"], &["abc"], &["Bearer a b"], &["Bearer a", "Bearer a"]] {
+            assert!(matches!(read(wrong), Err(Failure::Malformed(_))), "{wrong:?}");
+        }
+    }
+}

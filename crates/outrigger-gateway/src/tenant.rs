@@ -1,0 +1,265 @@
+//! Who is served, each with what is theirs alone.
+//!
+//! Promises: a principal has a host, clients, views, sessions and waiting calls of its own, which no
+//! other one's requests are ever looked up in; they are made when they are first wanted, once, and
+//! closed when nothing was wanted of them for long; bounded in number. Leaves out: who may be whom
+//! (`auth`), and what hosts are made of, which is the [`Keeper`]'s.
+
+use std::collections::HashMap;
+use std::fmt;
+use std::net::IpAddr;
+use std::path::PathBuf;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, Instant};
+
+use async_trait::async_trait;
+use futures::future::join_all;
+use outrigger_host::Host;
+use tokio::sync::{Mutex as Door, OnceCell};
+
+use crate::clients::Clients;
+use crate::gateway::{Core, Shared};
+
+/// What is under way when a principal's servers are closed may take this long.
+const GRACE: Duration = Duration::from_secs(5);
+/// Whoever was served within this time is not closed to make room for somebody else.
+const RECENT: Duration = Duration::from_secs(10);
+/// How often it is looked who has not been there for long, at most.
+const ROUND: Duration = Duration::from_secs(60);
+
+/// Who wants something.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+pub enum Identity {
+    /// Whoever runs the gateway: over its pipe or socket, or on loopback where nobody is asked.
+    Local,
+    /// A client that has shown who it is.
+    Named(Arc<str>),
+}
+
+impl Identity {
+    /// The name of the principal; `None` for whoever runs the gateway.
+    pub fn name(&self) -> Option<&str> {
+        match self {
+            Self::Local => None,
+            Self::Named(name) => Some(name),
+        }
+    }
+}
+
+impl fmt::Display for Identity {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.name().unwrap_or("whoever runs the gateway"))
+    }
+}
+
+/// What is one principal's alone.
+pub struct Tenant {
+    /// Its servers, under its policy.
+    pub host: Host,
+    /// Made before the host whose questions they answer.
+    pub clients: Clients,
+    /// The file where it is kept what was last known of the tools; one for each configuration and
+    /// principal.
+    pub kept: Option<PathBuf>,
+    /// Ends the host, and what belongs to it.
+    pub end: Box<dyn End>,
+}
+
+/// Ends what was opened for a principal.
+#[async_trait]
+pub trait End: Send + Sync {
+    /// Ends it. No call is under way any more.
+    async fn end(self: Box<Self>);
+}
+
+/// What a gateway needs of the program around it.
+#[async_trait]
+pub trait Keeper: Send + Sync {
+    /// Opens what belongs to one principal; an error is worded for its client and names no secret.
+    async fn open(&self, who: &Identity) -> Result<Tenant, String>;
+
+    /// Somebody was not let in.
+    fn refused(&self, peer: IpAddr, why: &str);
+}
+
+/// Why a principal cannot be served now.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) enum Unserved {
+    /// There are too many others.
+    Full(usize),
+    /// What belongs to it cannot be opened.
+    Broken(String),
+}
+
+impl fmt::Display for Unserved {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Full(most) => write!(f, "the servers of {most} principals are running"),
+            Self::Broken(why) => f.write_str(why),
+        }
+    }
+}
+
+/// All that are served.
+pub(crate) struct Tenants {
+    keeper: Arc<dyn Keeper>,
+    /// Principals at one time.
+    most: usize,
+    /// How long one that wants nothing is kept.
+    idle: Duration,
+    all: Mutex<HashMap<Identity, Arc<Place>>>,
+}
+
+/// The place of one of them.
+struct Place {
+    opened: OnceCell<Opened>,
+    used: Mutex<Instant>,
+}
+
+struct Opened {
+    core: Arc<Core>,
+    end: Door<Option<Box<dyn End>>>,
+}
+
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+impl Tenants {
+    pub(crate) fn new(keeper: Arc<dyn Keeper>, most: usize, idle: Duration) -> Self {
+        Self {
+            keeper,
+            most,
+            idle,
+            all: Mutex::default(),
+        }
+    }
+
+    pub(crate) fn keeper(&self) -> &dyn Keeper {
+        &*self.keeper
+    }
+
+    /// What belongs to somebody; opened where it is not.
+    pub(crate) async fn of(
+        &self,
+        shared: &Arc<Shared>,
+        who: &Identity,
+    ) -> Result<Arc<Core>, Unserved> {
+        let place = self.place(shared, who)?;
+        let opening = place.opened.get_or_try_init(|| async {
+            let tenant = self.keeper.open(who).await?;
+            Ok(Opened::new(shared, tenant))
+        });
+        let opened: Result<&Opened, String> = Box::pin(opening).await;
+        match opened {
+            Ok(opened) => Ok(Arc::clone(&opened.core)),
+            Err(why) => {
+                let mut all = lock(&self.all);
+                // Somebody else may have come in between, and be there.
+                if all.get(who).is_some_and(|known| Arc::ptr_eq(known, &place)) && !place.opened.initialized() {
+                    all.remove(who);
+                }
+                Err(Unserved::Broken(why))
+            }
+        }
+    }
+
+    fn place(&self, shared: &Arc<Shared>, who: &Identity) -> Result<Arc<Place>, Unserved> {
+        let mut all = lock(&self.all);
+        if let Some(place) = all.get(who) {
+            *lock(&place.used) = Instant::now();
+            return Ok(Arc::clone(place));
+        }
+        let named = all.keys().filter(|known| **known != Identity::Local).count();
+        if *who != Identity::Local && named >= self.most {
+            let oldest = all
+                .iter()
+                .filter(|(known, place)| **known != Identity::Local && place.is_idle(RECENT))
+                .min_by_key(|(_, place)| *lock(&place.used));
+            let oldest = oldest.map(|(known, _)| known.clone());
+            let oldest = oldest.and_then(|known| all.remove(&known));
+            let Some(oldest) = oldest else {
+                return Err(Unserved::Full(self.most));
+            };
+            shared.tasks.spawn(async move { oldest.close().await });
+        }
+        let place = Arc::new(Place {
+            opened: OnceCell::new(),
+            used: Mutex::new(Instant::now()),
+        });
+        all.insert(who.clone(), Arc::clone(&place));
+        Ok(place)
+    }
+
+    /// Closes from time to time what nobody wants any more.
+    pub(crate) async fn tidy(&self) {
+        let mut round = tokio::time::interval(self.idle.min(ROUND));
+        loop {
+            round.tick().await;
+            let unwanted: Vec<_> = {
+                let mut all = lock(&self.all);
+                let is_old = |(who, place): &(&Identity, &Arc<Place>)| {
+                    **who != Identity::Local && place.is_idle(self.idle)
+                };
+                let old: Vec<_> = all.iter().filter(is_old).map(|(who, _)| who.clone()).collect();
+                old.iter().filter_map(|who| all.remove(who)).collect()
+            };
+            join_all(unwanted.iter().map(|place| place.close())).await;
+        }
+    }
+
+    /// Everybody who is served now.
+    pub(crate) fn cores(&self) -> Vec<Arc<Core>> {
+        let all = lock(&self.all);
+        let opened = all.values().filter_map(|place| place.opened.get());
+        opened.map(|opened| Arc::clone(&opened.core)).collect()
+    }
+
+    /// Ends what was opened, all at once. Nothing is under way any more.
+    pub(crate) async fn end(&self) {
+        let all: Vec<_> = lock(&self.all).drain().map(|(_, place)| place).collect();
+        join_all(all.iter().map(|place| place.end())).await;
+    }
+}
+
+impl Place {
+    /// Nothing was wanted for so long, and nothing is under way.
+    fn is_idle(&self, long: Duration) -> bool {
+        let Some(opened) = self.opened.get() else {
+            return false;
+        };
+        lock(&self.used).elapsed() >= long && opened.core.tasks.is_empty()
+    }
+
+    /// Ends what is under way, and then what it is made of.
+    async fn close(&self) {
+        if let Some(opened) = self.opened.get() {
+            opened.core.stop.cancel();
+            opened.core.finish(GRACE).await;
+        }
+        self.end().await;
+    }
+
+    async fn end(&self) {
+        if let Some(opened) = self.opened.get()
+            && let Some(end) = opened.end.lock().await.take()
+        {
+            end.end().await;
+        }
+    }
+}
+
+impl Opened {
+    fn new(shared: &Arc<Shared>, tenant: Tenant) -> Self {
+        let Tenant {
+            host,
+            clients,
+            kept,
+            end,
+        } = tenant;
+        Self {
+            core: Core::start(shared, (host, clients), kept),
+            end: Door::new(Some(end)),
+        }
+    }
+}

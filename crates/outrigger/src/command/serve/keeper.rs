@@ -1,0 +1,172 @@
+//! What `outrigger serve` opens for each principal: a session with a run of its own, under the
+//! configuration as it is for that principal.
+
+use std::net::IpAddr;
+use std::path::PathBuf;
+use std::sync::{Arc, Mutex, PoisonError};
+
+use async_trait::async_trait;
+use outrigger_gateway::{Clients, End, Identity, Keeper, Tenant};
+use outrigger_host::Digest;
+use outrigger_host::config::{Config, show};
+use outrigger_journal::{Event, RunStatus, Tokens};
+use serde_json::json;
+
+use crate::cli::{Common, ServeArgs};
+use crate::display::{Display, Show};
+use crate::error::CommandError;
+use crate::screen::{Label, Screen};
+use crate::session::{self, Asked, Opening, Record, Session};
+use crate::{surroundings, visible};
+
+/// Opens sessions.
+pub(super) struct Sessions {
+    common: Common,
+    args: ServeArgs,
+    /// Of whoever runs the gateway.
+    config: Config,
+    screen: Screen,
+    trouble: Arc<Trouble>,
+}
+
+/// The first thing that ends the command with an error, once it has ended.
+#[derive(Default)]
+pub(super) struct Trouble(Mutex<Option<CommandError>>);
+
+impl Trouble {
+    fn keep(&self, error: CommandError) {
+        let mut kept = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        kept.get_or_insert(error);
+    }
+
+    pub(super) fn take(&self) -> Option<CommandError> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner).take()
+    }
+}
+
+impl Sessions {
+    pub(super) fn new(common: &Common, args: ServeArgs, config: Config, screen: Screen) -> Self {
+        Self {
+            common: common.clone(),
+            args,
+            config,
+            screen,
+            trouble: Arc::default(),
+        }
+    }
+
+    pub(super) fn trouble(&self) -> Arc<Trouble> {
+        Arc::clone(&self.trouble)
+    }
+
+    async fn begin(&self, who: &Identity) -> Result<Tenant, CommandError> {
+        let (common, screen) = (&self.common, self.screen);
+        let mut config = match who.name() {
+            None => self.config.clone(),
+            Some(name) => session::configuration_of(name, self.args.mode, common)?,
+        };
+        if let Some(server) = &self.args.server {
+            session::only(&mut config, server)?;
+        }
+        let kept = self.kept(who, &config)?;
+        let clients = Clients::default();
+        let started = session::run_started(common, "serve", None, None)?;
+        let started = of_principal(started, who);
+        let session = Session::open(Opening {
+            common,
+            config: &config,
+            screen,
+            record: Record::Journal(started),
+            observers: vec![Arc::new(Display::new(screen, Show::Servers))],
+            person: Asked::Clients(clients.clone(), who.clone()),
+            sampler: None,
+            allow: &self.args.allow,
+        });
+        let session = Box::pin(session).await?;
+        Ok(Tenant {
+            host: session.host.clone(),
+            clients,
+            kept,
+            end: Box::new(Open {
+                session,
+                screen,
+                trouble: Arc::clone(&self.trouble),
+            }),
+        })
+    }
+
+    /// Where it is kept what was last known of the tools under this configuration, seen with these
+    /// flags by this principal.
+    fn kept(&self, who: &Identity, config: &Config) -> Result<Option<PathBuf>, CommandError> {
+        let Some(folder) = surroundings::gateway() else {
+            return Ok(None);
+        };
+        let key = Digest::of(&json!({
+            "version": env!("CARGO_PKG_VERSION"),
+            "workspace": surroundings::workspace(&self.common)?,
+            "principal": who.name(),
+            "server": self.args.server,
+            "allow": self.args.allow,
+            "locked": self.common.locked,
+            "config": show::to_json(config),
+        }));
+        Ok(Some(folder.join(format!("{key}.json"))))
+    }
+}
+
+fn of_principal(mut started: Event, who: &Identity) -> Event {
+    if let Event::RunStarted { principal, .. } = &mut started {
+        *principal = who.name().map(ToOwned::to_owned);
+    }
+    started
+}
+
+#[async_trait]
+impl Keeper for Sessions {
+    async fn open(&self, who: &Identity) -> Result<Tenant, String> {
+        match Box::pin(self.begin(who)).await {
+            Ok(tenant) => Ok(tenant),
+            Err(error) => {
+                if *who == Identity::Local {
+                    self.trouble.keep(error);
+                } else {
+                    let warning = self.screen.talk(Label::Warn, "warning:");
+                    let told = format!("nothing can be served to `{who}`: {error}");
+                    self.screen
+                        .insist(format_args!("{warning} {}", visible::line(&told)));
+                }
+                Err("the servers cannot be started; whoever runs the gateway is told why".to_owned())
+            }
+        }
+    }
+
+    fn refused(&self, peer: IpAddr, why: &str) {
+        let note = self.screen.talk(Label::Warn, "note:");
+        let told = format!("a client at {peer} was not let in: {why}");
+        self.screen
+            .say(format_args!("{note} {}", visible::line(&told)));
+    }
+}
+
+/// What was opened.
+struct Open {
+    session: Session,
+    screen: Screen,
+    trouble: Arc<Trouble>,
+}
+
+#[async_trait]
+impl End for Open {
+    async fn end(self: Box<Self>) {
+        let ended = Event::RunEnded {
+            status: RunStatus::Done,
+            reason: None,
+            answer: None,
+            usage: Tokens::default(),
+        };
+        let closing = Box::pin(self.session.close(Some(ended), self.screen));
+        if let Err(error) = closing.await {
+            self.trouble.keep(error);
+        }
+    }
+}
