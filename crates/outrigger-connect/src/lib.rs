@@ -41,9 +41,9 @@ pub use handlers::{
 pub use handshake::PROTOCOL_VERSIONS;
 pub use name::{InvalidServerName, ServerName};
 pub use oauth::{
-    AuthorizationHandler, Description, FileTokens, LoginMark, MemoryTokens, OAuth, OAuthError,
-    OAuthFlow, OAuthSettings, Secret, SignInReason, SignedIn, SignedOut, StoreError, TokenLock,
-    TokenStore, Visit, VisitError,
+    AuthorizationHandler, Description, FileTokens, KeySource, LoginMark, MemoryTokens, OAuth,
+    OAuthError, OAuthFlow, OAuthSettings, Secret, SignInReason, SignedIn, SignedOut, StoreError,
+    TokenLock, TokenStore, Visit, VisitError,
 };
 pub use outrigger_sandbox::Process;
 pub use rpc::Updates;

@@ -3,20 +3,27 @@
 //! Promises: whoever has to show who they are is nobody until they have; what they show is compared in
 //! constant time, goes nowhere else, and stands in no message; failures are counted by address, and
 //! one that keeps failing is told to wait. A valid token is never kept out by the failures of others.
-//! Source: RFC 6750; MCP, "Authorization".
+//! Source: RFC 6750; MCP 2025-11-25 and 2026-07-28, "Authorization".
 
+mod jwt;
+mod keys;
+pub(crate) mod metadata;
+mod signature;
 mod throttle;
 mod token;
 
+use std::fmt::Write as _;
 use std::net::IpAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
-use hyper::header::AUTHORIZATION;
+use hyper::header::{AUTHORIZATION, HOST};
 use hyper::{HeaderMap, StatusCode};
 use outrigger_host::config::GatewaySettings;
 
+use crate::http;
 use crate::tenant::Identity;
+use jwt::Jwts;
 use throttle::Throttle;
 use token::Tokens;
 
@@ -42,15 +49,23 @@ pub(crate) enum Failure {
     Malformed(&'static str),
     /// It is none that is known, or not good any more.
     Invalid(String),
+    /// It is good for less than is needed.
+    Scope,
+    /// It is good, and whom it is about is not let in.
+    Forbidden(String),
+    /// It cannot be told now.
+    Unavailable(String),
 }
+
+/// When somebody may try again of whom it cannot be told who they are.
+const LATER: Duration = Duration::from_secs(10);
 
 /// Lets clients in.
 pub(crate) struct Auth {
     tokens: Tokens,
+    jwts: Option<Jwts>,
     throttle: Throttle,
-    /// A client can show who it is.
-    asks: bool,
-    open_loopback: bool,
+    access: GatewaySettings,
 }
 
 /// Where a request came in.
@@ -62,12 +77,12 @@ pub(crate) struct Way {
 }
 
 impl Auth {
-    pub(crate) fn new(settings: &GatewaySettings) -> Self {
+    pub(crate) fn new(access: &GatewaySettings) -> Self {
         Self {
-            tokens: Tokens::new(settings),
+            tokens: Tokens::new(access),
+            jwts: access.oauth.as_ref().and_then(Jwts::new),
             throttle: Throttle::default(),
-            asks: settings.knows_anybody(),
-            open_loopback: settings.open_loopback.value,
+            access: access.clone(),
         }
     }
 
@@ -78,11 +93,13 @@ impl Auth {
         way: Way,
         told: impl FnOnce(&str),
     ) -> Result<Identity, Refusal> {
-        if !self.asks && way.loopback {
+        if way.loopback && !self.access.knows_anybody() {
             return Ok(Identity::Local);
         }
         let failure = match bearer(headers) {
-            Ok(None) if way.loopback && self.open_loopback => return Ok(Identity::Local),
+            Ok(None) if way.loopback && self.access.open_loopback.value => {
+                return Ok(Identity::Local);
+            }
             Ok(None) => Failure::Nothing,
             Ok(Some(token)) => match self.known(token).await {
                 Ok(name) => return Ok(Identity::Named(name)),
@@ -99,32 +116,56 @@ impl Auth {
             });
         }
         told(failure.words());
-        Err(self.refusal(&failure))
+        Err(self.refusal(&failure, headers))
     }
 
-    #[expect(clippy::unused_async, reason = "keys of an authorization server are fetched")]
     async fn known(&self, token: &str) -> Result<Arc<str>, Failure> {
-        let unknown = || Failure::Invalid("the token is not known here".to_owned());
-        self.tokens.owner(token).ok_or_else(unknown)
+        if let Some(name) = self.tokens.owner(token) {
+            return Ok(name);
+        }
+        match &self.jwts {
+            Some(jwts) => Box::pin(jwts.owner(token)).await,
+            None => Err(Failure::Invalid("the token is not known here".to_owned())),
+        }
     }
 
-    fn refusal(&self, failure: &Failure) -> Refusal {
-        let mut challenge = "Bearer realm=\"outrigger\"".to_owned();
-        if let Some(code) = failure.code() {
-            challenge.push_str(&format!(
-                ", error=\"{code}\", error_description=\"{}\"",
-                quotable(failure.words())
-            ));
-        }
+    fn refusal(&self, failure: &Failure, headers: &HeaderMap) -> Refusal {
+        let status = match failure {
+            Failure::Nothing | Failure::Invalid(_) => StatusCode::UNAUTHORIZED,
+            Failure::Malformed(_) => StatusCode::BAD_REQUEST,
+            Failure::Scope | Failure::Forbidden(_) => StatusCode::FORBIDDEN,
+            Failure::Unavailable(_) => StatusCode::SERVICE_UNAVAILABLE,
+        };
+        let asks = !matches!(failure, Failure::Unavailable(_));
         Refusal {
-            status: match failure {
-                Failure::Malformed(_) => StatusCode::BAD_REQUEST,
-                _ => StatusCode::UNAUTHORIZED,
-            },
-            challenge: Some(challenge),
+            status,
+            challenge: asks.then(|| self.challenge(failure, headers)),
             words: failure.words().to_owned(),
-            retry_after: None,
+            retry_after: (!asks).then_some(LATER),
         }
+    }
+
+    /// RFC 6750, section 3; RFC 9728, section 5.1.
+    fn challenge(&self, failure: &Failure, headers: &HeaderMap) -> String {
+        let mut challenge = "Bearer realm=\"outrigger\"".to_owned();
+        let mut add = |name: &str, value: &str| {
+            let _ = write!(challenge, ", {name}=\"{}\"", quotable(value));
+        };
+        let host = headers.get(HOST).and_then(|host| host.to_str().ok());
+        let place = metadata::place(&self.access, host.unwrap_or("localhost"), http::PATH);
+        if let Some(place) = place {
+            add("resource_metadata", &place);
+        }
+        let scopes = self.access.oauth.iter().flat_map(|oauth| &oauth.scopes);
+        let scopes: Vec<_> = scopes.map(String::as_str).collect();
+        if !scopes.is_empty() {
+            add("scope", &scopes.join(" "));
+        }
+        if let Some(code) = failure.code() {
+            add("error", code);
+            add("error_description", failure.words());
+        }
+        challenge
     }
 }
 
@@ -133,16 +174,18 @@ impl Failure {
         match self {
             Self::Nothing => "a bearer token is needed (`Authorization: Bearer …`)",
             Self::Malformed(words) => words,
-            Self::Invalid(words) => words,
+            Self::Scope => "the token lacks a scope that is needed here",
+            Self::Invalid(words) | Self::Forbidden(words) | Self::Unavailable(words) => words,
         }
     }
 
     /// Whoever has shown nothing is told no code (RFC 6750, section 3.1).
     fn code(&self) -> Option<&'static str> {
         match self {
-            Self::Nothing => None,
+            Self::Nothing | Self::Forbidden(_) | Self::Unavailable(_) => None,
             Self::Malformed(_) => Some("invalid_request"),
             Self::Invalid(_) => Some("invalid_token"),
+            Self::Scope => Some("insufficient_scope"),
         }
     }
 }
@@ -160,7 +203,9 @@ fn bearer(headers: &HeaderMap) -> Result<Option<&str>, Failure> {
         return Ok(None);
     };
     if values.next().is_some() {
-        return Err(Failure::Malformed("`Authorization` is there more than once"));
+        return Err(Failure::Malformed(
+            "`Authorization` is there more than once",
+        ));
     }
     let unreadable = Failure::Malformed("`Authorization` is not a bearer token");
     let Ok(value) = value.to_str() else {
@@ -187,15 +232,30 @@ mod tests {
     #[test]
     fn a_bearer_token_is_one_word_after_its_scheme() {
         let read = |values: &[&'static str]| {
-            let values = values.iter().map(|value| (AUTHORIZATION, HeaderValue::from_static(value)));
+            let values = values
+                .iter()
+                .map(|value| (AUTHORIZATION, HeaderValue::from_static(value)));
             let headers: HeaderMap = values.collect();
             bearer(&headers).map(|token| token.map(str::to_owned))
         };
         assert_eq!(read(&[]), Ok(None));
-        assert_eq!(read(&["Bearer abc.d-e_f~+/="]), Ok(Some("abc.d-e_f~+/=".to_owned())));
+        assert_eq!(
+            read(&["Bearer abc.d-e_f~+/="]),
+            Ok(Some("abc.d-e_f~+/=".to_owned()))
+        );
         assert_eq!(read(&["bEARER  abc"]), Ok(Some("abc".to_owned())));
-        for wrong in [&["Bearer"][..], &["Bearer "], &["Basic abc"], &["abc"], &["Bearer a b"], &["Bearer a", "Bearer a"]] {
-            assert!(matches!(read(wrong), Err(Failure::Malformed(_))), "{wrong:?}");
+        for wrong in [
+            &["Bearer"][..],
+            &["Bearer "],
+            &["Basic abc"],
+            &["abc"],
+            &["Bearer a b"],
+            &["Bearer a", "Bearer a"],
+        ] {
+            assert!(
+                matches!(read(wrong), Err(Failure::Malformed(_))),
+                "{wrong:?}"
+            );
         }
     }
 }

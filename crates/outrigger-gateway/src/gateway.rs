@@ -9,8 +9,8 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
-use outrigger_connect::wire::quote;
 use futures::future::join_all;
+use outrigger_connect::wire::quote;
 use outrigger_host::Host;
 use outrigger_host::config::GatewaySettings;
 use tokio::io::{AsyncRead, AsyncWrite};
@@ -192,7 +192,9 @@ impl Gateway {
         shared.tasks.close();
         let cores = shared.tenants.cores();
         join_all(cores.iter().map(|core| core.finish(grace))).await;
-        tokio::time::timeout(GIVEN_UP, shared.tasks.wait()).await.ok();
+        tokio::time::timeout(GIVEN_UP, shared.tasks.wait())
+            .await
+            .ok();
         shared.tenants.end().await;
     }
 }

@@ -17,7 +17,8 @@ use std::time::Duration;
 
 use hyper::body::Incoming;
 use hyper::header::{
-    ALLOW, CACHE_CONTROL, CONTENT_TYPE, HeaderName, HeaderValue, RETRY_AFTER, WWW_AUTHENTICATE,
+    ALLOW, CACHE_CONTROL, CONTENT_TYPE, HOST, HeaderName, HeaderValue, RETRY_AFTER,
+    WWW_AUTHENTICATE,
 };
 use hyper::server::conn::http1;
 use hyper::service::service_fn;
@@ -27,7 +28,7 @@ use tokio::net::TcpStream;
 
 pub(crate) use sessions::Sessions;
 
-use crate::auth::{Refusal, Way};
+use crate::auth::{Refusal, Way, metadata};
 use crate::changes;
 use crate::gateway::{Core, Shared};
 use crate::message::{self, Fault};
@@ -103,8 +104,37 @@ async fn answer(shared: &Arc<Shared>, place: Place, request: Request<Incoming>) 
             Ok(who) => governed(shared, &who, request).await,
             Err(answer) => *answer,
         },
+        (path, &Method::GET) if path.starts_with(metadata::WELL_KNOWN) => {
+            described(shared, &request, path)
+        }
         ("/health", &Method::GET) => plain(StatusCode::OK, "ok\n"),
         _ => plain(StatusCode::NOT_FOUND, "not found\n"),
+    }
+}
+
+/// What is told of this endpoint as a protected resource; nobody need show who they are for it.
+fn described(shared: &Shared, request: &Request<Incoming>, path: &str) -> Answer {
+    // Of the endpoint, also where its own path is left out.
+    let is_ours = matches!(
+        path.strip_prefix(metadata::WELL_KNOWN),
+        Some("" | "/" | PATH)
+    ) || shared
+        .access
+        .url
+        .as_ref()
+        .is_some_and(|url| path.strip_prefix(metadata::WELL_KNOWN) == Some(url.value.path()));
+    let host = request
+        .headers()
+        .get(HOST)
+        .and_then(|host| host.to_str().ok());
+    let document = metadata::document(&shared.access, host.unwrap_or("localhost"), PATH);
+    match document.filter(|_| is_ours) {
+        Some(document) => typed(
+            StatusCode::OK,
+            "application/json",
+            Body::whole(document.into()),
+        ),
+        None => plain(StatusCode::NOT_FOUND, "not found\n"),
     }
 }
 

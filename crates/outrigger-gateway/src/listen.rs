@@ -26,9 +26,7 @@ const PAUSE: Duration = Duration::from_millis(100);
 #[derive(Debug, thiserror::Error)]
 pub enum ListenError {
     /// Not an address of this machine alone, and nobody is asked who they are.
-    #[error(
-        "`{0}` is reached from other machines, and nobody would have to show who they are: give those who may connect a token (`outrigger gateway token NAME`), or name an authorization server in `[gateway.oauth]`, or serve on 127.0.0.1"
-    )]
+    #[error("`{0}` is reached from other machines, and nobody would have to show who they are")]
     NotLoopback(SocketAddr),
     /// It cannot be had.
     #[error("cannot listen on `{place}`: {error}")]

@@ -156,7 +156,9 @@ impl Tenants {
             Err(why) => {
                 let mut all = lock(&self.all);
                 // Somebody else may have come in between, and be there.
-                if all.get(who).is_some_and(|known| Arc::ptr_eq(known, &place)) && !place.opened.initialized() {
+                if all.get(who).is_some_and(|known| Arc::ptr_eq(known, &place))
+                    && !place.opened.initialized()
+                {
                     all.remove(who);
                 }
                 Err(Unserved::Broken(why))
@@ -170,7 +172,10 @@ impl Tenants {
             *lock(&place.used) = Instant::now();
             return Ok(Arc::clone(place));
         }
-        let named = all.keys().filter(|known| **known != Identity::Local).count();
+        let named = all
+            .keys()
+            .filter(|known| **known != Identity::Local)
+            .count();
         if *who != Identity::Local && named >= self.most {
             let oldest = all
                 .iter()
@@ -201,7 +206,11 @@ impl Tenants {
                 let is_old = |(who, place): &(&Identity, &Arc<Place>)| {
                     **who != Identity::Local && place.is_idle(self.idle)
                 };
-                let old: Vec<_> = all.iter().filter(is_old).map(|(who, _)| who.clone()).collect();
+                let old: Vec<_> = all
+                    .iter()
+                    .filter(is_old)
+                    .map(|(who, _)| who.clone())
+                    .collect();
                 old.iter().filter_map(|who| all.remove(who)).collect()
             };
             join_all(unwanted.iter().map(|place| place.close())).await;

@@ -57,14 +57,12 @@ pub use artifacts::ArtifactSettings;
 pub use cases::{PolicyCase, policy_cases};
 pub use defaults::ServerDefaults;
 pub use discovery::{DiscoveryMode, DiscoverySettings};
-pub use gateway::{
-    ClientLimits, Credentials, GatewaySettings, OAuthResource, PrincipalSettings,
-};
-pub use lower::gateway::is_principal_name;
+pub use gateway::{ClientLimits, Credentials, GatewaySettings, OAuthResource, PrincipalSettings};
 pub use hook::{HookEvent, HookSettings};
 pub use kept::{Kept, kept};
 pub use literal::Literal;
 pub use load::{load, load_instead};
+pub use lower::gateway::is_principal_name;
 pub use model::{ApiKey, ModelSettings, ProviderEntry, ProviderSettings, ProviderState};
 pub use origin::{Layer, Origin, Setting};
 pub use parse::Format;

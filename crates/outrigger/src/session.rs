@@ -41,7 +41,8 @@ use crate::{hooks, surroundings, traces, visible};
 use world::{Person, Wire};
 
 pub(crate) use configuration::{
-    configuration, configuration_in, configuration_of, only, trusted, with_secrets};
+    configuration, configuration_in, configuration_of, only, trusted, with_secrets,
+};
 pub(crate) use journal::open_journal;
 
 /// The hidden subcommand that stands between this program and each server it starts.
@@ -373,7 +374,9 @@ impl Session {
 /// Without a home there are no tokens, and most servers need none; a recording has none.
 fn tokens(common: &Common, run: &Run, principal: Option<&str>) -> Option<OAuth> {
     let offline = common.playback.is_some();
-    oauth(common, run.redactor(), principal).ok().filter(|_| !offline)
+    oauth(common, run.redactor(), principal)
+        .ok()
+        .filter(|_| !offline)
 }
 
 /// The artifacts beside a journal.

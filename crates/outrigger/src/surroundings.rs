@@ -141,7 +141,9 @@ pub(crate) fn tokens(common: &Common, principal: Option<&str>) -> Result<PathBuf
     let dir = state(common)?.join("oauth");
     Ok(match principal {
         // Names that differ in case only are one on some file systems, and fingerprints are not.
-        Some(name) => dir.join("principals").join(Digest::of(&name.into()).to_string()),
+        Some(name) => dir
+            .join("principals")
+            .join(Digest::of(&name.into()).to_string()),
         None => dir,
     })
 }

@@ -223,7 +223,7 @@ pub(super) async fn issuer(fetch: &Fetch, id: &str) -> Result<Issuer, OAuthError
     })
 }
 
-fn places_of_issuer(issuer: &Url) -> Vec<Url> {
+pub(super) fn places_of_issuer(issuer: &Url) -> Vec<Url> {
     let path = issuer.path().trim_end_matches('/');
     let mut paths = vec![
         format!("/.well-known/oauth-authorization-server{path}"),
@@ -242,13 +242,15 @@ fn places_of_issuer(issuer: &Url) -> Vec<Url> {
 
 /// RFC 8414, section 3.3, save for one slash at the end: libraries that keep addresses as values
 /// of a URL type write one where the issuer itself has none.
-fn same_issuer(asked: &str, found: &str) -> bool {
+pub(super) fn same_issuer(asked: &str, found: &str) -> bool {
     let bare = |id: &str| id.strip_suffix('/').unwrap_or(id).to_owned();
     bare(asked) == bare(found)
 }
 
 /// A document, if there is one. What answers every path with a page has none.
-fn document<T: for<'de> Deserialize<'de>>(answer: &Answer) -> Result<Option<T>, OAuthError> {
+pub(super) fn document<T: for<'de> Deserialize<'de>>(
+    answer: &Answer,
+) -> Result<Option<T>, OAuthError> {
     let unusable = |reason| OAuthError::Unusable {
         what: "the metadata",
         place: answer.place.clone(),

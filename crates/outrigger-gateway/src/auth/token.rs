@@ -98,7 +98,13 @@ mod tests {
         ]);
         assert_eq!(tokens.owner(token.reveal()).as_deref(), Some("alice"));
         assert_eq!(tokens.owner(other.reveal()).as_deref(), Some("bob"));
-        for wrong in ["", "ogt_", &token.hash(), &token.reveal()[1..], &format!("{}=", token.reveal())] {
+        for wrong in [
+            "",
+            "ogt_",
+            &token.hash(),
+            &token.reveal()[1..],
+            &format!("{}=", token.reveal()),
+        ] {
             assert_eq!(tokens.owner(wrong), None, "{wrong}");
         }
     }

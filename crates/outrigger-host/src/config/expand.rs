@@ -28,7 +28,9 @@ pub(crate) enum ExpandError {
     Unset { name: String },
     #[error("uses `${{{name}}}`, and no home folder is known")]
     NoHome { name: String },
-    #[error("uses `${{principal}}`, which is for clients of `outrigger serve` that show who they are")]
+    #[error(
+        "uses `${{principal}}`, which is for clients of `outrigger serve` that show who they are"
+    )]
     NoPrincipal,
     #[error("begins with `~`, and no home folder is known")]
     NoHomeForTilde,
@@ -191,40 +193,9 @@ fn reference(
     if let Some((scheme, rest)) = Reference::split(inner).filter(|(scheme, _)| *scheme != "env") {
         return gap(scheme, rest, around, out, depth);
     }
-    let home = || {
-        around.home.as_deref().ok_or_else(|| ExpandError::NoHome {
-            name: inner.to_owned(),
-        })
-    };
-    match inner {
-        "workspace" | "workspaceFolder" | "workspaceRoot" => {
-            out.text.push_str(&around.workspace.to_string_lossy());
-            return Ok(());
-        }
-        "workspaceFolderBasename" => {
-            out.text.push_str(
-                &around
-                    .workspace
-                    .file_name()
-                    .unwrap_or_default()
-                    .to_string_lossy(),
-            );
-            return Ok(());
-        }
-        "principal" => {
-            let principal = around.principal.as_deref().ok_or(ExpandError::NoPrincipal)?;
-            out.text.push_str(principal);
-            return Ok(());
-        }
-        "userHome" => {
-            out.text.push_str(&home()?.to_string_lossy());
-            return Ok(());
-        }
-        "pathSeparator" | "/" => {
-            out.text.push(std::path::MAIN_SEPARATOR);
-            return Ok(());
-        }
-        _ => {}
+    if let Some(known) = known(inner, around)? {
+        out.text.push_str(&known);
+        return Ok(());
     }
     let (name, default) = match inner.split_once(":-") {
         Some((name, default)) => (name, Some(default)),
@@ -251,6 +222,29 @@ fn reference(
             name: name.to_owned(),
         }),
     }
+}
+
+/// What is known without the environment.
+fn known(name: &str, around: &Surroundings) -> Result<Option<String>, ExpandError> {
+    let text = |path: &Path| path.to_string_lossy().into_owned();
+    Ok(Some(match name {
+        "workspace" | "workspaceFolder" | "workspaceRoot" => text(&around.workspace),
+        "workspaceFolderBasename" => {
+            let name = around.workspace.file_name().unwrap_or_default();
+            name.to_string_lossy().into_owned()
+        }
+        "principal" => around.principal.clone().ok_or(ExpandError::NoPrincipal)?,
+        "userHome" => match &around.home {
+            Some(home) => text(home),
+            None => {
+                return Err(ExpandError::NoHome {
+                    name: name.to_owned(),
+                });
+            }
+        },
+        "pathSeparator" | "/" => std::path::MAIN_SEPARATOR.to_string(),
+        _ => return Ok(None),
+    }))
 }
 
 /// A reference to a secret; in the path of a file there may be variables.

@@ -151,7 +151,7 @@ pub struct OAuthResource {
     pub issuer: String,
     /// `aud` must hold one of these.
     pub audience: Vec<String>,
-    /// Where its keys are; otherwise its metadata says so (RFC 8414, OpenID Connect Discovery).
+    /// Where its keys are; otherwise its metadata says so (RFC 8414, or the discovery of `OpenID` Connect).
     pub jwks_uri: Option<Url>,
     /// The claim that names the principal.
     pub claim: String,
@@ -248,11 +248,15 @@ impl Credentials {
         let gaps = &mut settings.gaps;
         match &mut settings.spec.transport {
             TransportSpec::Stdio(stdio) => {
-                gaps.retain(|gap| !matches!(&gap.slot, Slot::Env(name) if self.env.contains_key(name)));
+                gaps.retain(
+                    |gap| !matches!(&gap.slot, Slot::Env(name) if self.env.contains_key(name)),
+                );
                 stdio.env.extend(self.env.clone());
                 gaps.extend(self.gaps.iter().cloned());
             }
-            TransportSpec::Http(http) | TransportSpec::Sse(http) | TransportSpec::WebSocket(http) => {
+            TransportSpec::Http(http)
+            | TransportSpec::Sse(http)
+            | TransportSpec::WebSocket(http) => {
                 for (at, (name, value)) in self.headers.iter().enumerate() {
                     let is_it = |(known, _): &(String, String)| known.eq_ignore_ascii_case(name);
                     let place = http.headers.iter().position(is_it);

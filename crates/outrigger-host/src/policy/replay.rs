@@ -99,14 +99,16 @@ pub fn replay(
 }
 
 impl Reading<'_> {
+    fn begin(&mut self, command: &str, client: Option<&str>) {
+        self.served = command == "serve";
+        self.policy = self.policy.of_client(client.unwrap_or_default());
+    }
+
     fn learn(&mut self, event: &Event) {
         match event {
             Event::RunStarted {
                 command, principal, ..
-            } => {
-                self.served = command == "serve";
-                self.policy = self.policy.of_client(principal.as_deref().unwrap_or_default());
-            }
+            } => self.begin(command, principal.as_deref()),
             Event::CallProposed {
                 call, turn, tool, ..
             } => {

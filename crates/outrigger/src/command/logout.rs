@@ -17,7 +17,9 @@ pub(crate) async fn run(
 ) -> Result<ExitCode, CommandError> {
     let http = endpoint(common, (&args.server, args.principal.as_deref()), screen).await?;
     let redactor = Redactor::default();
-    let signed_out = session::oauth(common, &redactor, args.principal.as_deref())?.sign_out(&http).await;
+    let signed_out = session::oauth(common, &redactor, args.principal.as_deref())?
+        .sign_out(&http)
+        .await;
     let signed_out = signed_out.map_err(|error| failed(&args.server, &error, &redactor))?;
     screen.say(format_args!("`{}`: {signed_out}", args.server));
     Ok(Exit::Done.into())

@@ -6,7 +6,7 @@ use std::process::ExitCode;
 use std::sync::Arc;
 use std::time::Duration;
 
-use outrigger_gateway::{Gateway, Listener, Naming, Settings};
+use outrigger_gateway::{Gateway, ListenError, Listener, Naming, Settings};
 use outrigger_host::config::GatewaySettings;
 use tokio::task::JoinSet;
 
@@ -89,7 +89,15 @@ async fn listeners(
     access: &GatewaySettings,
 ) -> Result<Vec<Listener>, CommandError> {
     let mut listeners = Vec::new();
-    let failed = |error: outrigger_gateway::ListenError| CommandError::usage(error.to_string());
+    let failed = |error: ListenError| {
+        let told = CommandError::usage(error.to_string());
+        match error {
+            ListenError::NotLoopback(_) => told
+                .hint("`outrigger gateway token NAME` makes a token for each who may connect; `[gateway.oauth]` names an authorization server instead")
+                .hint("or serve on 127.0.0.1, which other machines do not reach"),
+            _ => told,
+        }
+    };
     if let Some(address) = args.http {
         listeners.push(Listener::http(address, access).await.map_err(failed)?);
     }

@@ -3,7 +3,9 @@
 
 mod asks;
 mod changes;
+mod isolation;
 mod offers;
+mod principals;
 mod raw;
 mod sdks;
 mod served;
@@ -276,5 +278,9 @@ fn a_socket_is_its_owners_and_is_served_once() {
     assert!(!path.exists());
     let wide = place.run(&["serve", "--http", "0.0.0.0:0"]);
     assert_eq!(wide.code, 2);
-    insta::assert_snapshot!(wide.err.trim(), @"error: `0.0.0.0:0` is reached from elsewhere, and clients cannot be told apart yet: serve on 127.0.0.1");
+    insta::assert_snapshot!(wide.err.trim(), @r"
+    error: `0.0.0.0:0` is reached from other machines, and nobody would have to show who they are
+    hint: `outrigger gateway token NAME` makes a token for each who may connect; `[gateway.oauth]` names an authorization server instead
+    hint: or serve on 127.0.0.1, which other machines do not reach
+    ");
 }

@@ -60,7 +60,8 @@ pub(crate) fn lower(
     found: &mut Aside,
 ) {
     if matches!(report.source.layer, Layer::Project | Layer::TrustedProject) {
-        let message = "`gateway` does not count in a file of a project: who may connect is not for it to say";
+        let message =
+            "`gateway` does not count in a file of a project: who may connect is not for it to say";
         report
             .warn(node.at, "gateway", message)
             .hint("say it in your own `outrigger.toml`, or with `--config`");
@@ -85,8 +86,14 @@ pub(crate) fn lower(
 impl GatewaySettings {
     /// What a nearer file says in the place of.
     fn forget(&mut self, path: &[&str]) {
-        self.written
-            .retain(|written| !written.path.iter().map(String::as_str).take(path.len()).eq(path.iter().copied()));
+        self.written.retain(|written| {
+            !written
+                .path
+                .iter()
+                .map(String::as_str)
+                .take(path.len())
+                .eq(path.iter().copied())
+        });
     }
 
     fn note(&mut self, written: WrittenKey) {
@@ -141,7 +148,10 @@ fn plain(report: &mut Report<'_>, entry: &Entry, gateway: &mut GatewaySettings) 
                 let is_one = Url::parse(origin)
                     .is_ok_and(|url| url.origin().ascii_serialization() == *origin);
                 if !is_one {
-                    let message = format!("`{key}` has `{}`, which is no origin", origin.escape_debug());
+                    let message = format!(
+                        "`{key}` has `{}`, which is no origin",
+                        origin.escape_debug()
+                    );
                     report
                         .error(node.at, &key, message)
                         .hint("an origin is written as browsers do: `https://app.example.com`, without a path");
@@ -173,7 +183,9 @@ fn address(report: &mut Report<'_>, key: &str, node: &Node) -> Option<Url> {
         Ok(url) if matches!(url.scheme(), "https" | "http") && url.has_host() => Some(url),
         _ => {
             let message = format!("`{key}` is no address: `{}`", text.escape_debug());
-            report.error(node.at, key, message).hint("it begins with `https://`");
+            report
+                .error(node.at, key, message)
+                .hint("it begins with `https://`");
             None
         }
     }
@@ -188,12 +200,7 @@ fn texts(report: &mut Report<'_>, key: &str, node: &Node) -> Option<Vec<String>>
     Some(items.into_iter().map(|(_, text)| text).collect())
 }
 
-fn limits(
-    report: &mut Report<'_>,
-    path: &[&str],
-    node: &Node,
-    limits: &mut ClientLimits,
-) -> Noted {
+fn limits(report: &mut Report<'_>, path: &[&str], node: &Node, limits: &mut ClientLimits) -> Noted {
     let mut noted = Vec::new();
     let table = join("gateway", &path.join("."));
     for entry in value::table(report, &table, node).unwrap_or_default() {
@@ -254,9 +261,10 @@ fn principals(
         let (principal, noted) = principal(report, around, entry, found);
         Noted(noted).note(gateway);
         for token in &principal.tokens {
-            let other = gateway.principals.iter().find(|(name, other)| {
-                **name != entry.key && other.tokens.contains(token)
-            });
+            let other = gateway
+                .principals
+                .iter()
+                .find(|(name, other)| **name != entry.key && other.tokens.contains(token));
             if let Some((other, _)) = other {
                 let message = format!("`{path}.token` is that of `{other}` too");
                 report
@@ -297,7 +305,9 @@ fn principal(
         match entry.key.as_str() {
             "token" => {
                 let texts = texts(report, &key, &entry.node).unwrap_or_default();
-                let tokens = texts.iter().map(|text| hash(report, &key, &entry.node, text));
+                let tokens = texts
+                    .iter()
+                    .map(|text| hash(report, &key, &entry.node, text));
                 let tokens: Vec<_> = tokens.collect();
                 // What is no hash may be a token, and is shown nowhere.
                 if tokens.iter().all(Option::is_some) {

@@ -135,7 +135,10 @@ impl Keeper for Sessions {
                     self.screen
                         .insist(format_args!("{warning} {}", visible::line(&told)));
                 }
-                Err("the servers cannot be started; whoever runs the gateway is told why".to_owned())
+                Err(
+                    "the servers cannot be started; whoever runs the gateway is told why"
+                        .to_owned(),
+                )
             }
         }
     }
