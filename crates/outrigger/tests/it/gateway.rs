@@ -4,6 +4,7 @@
 mod asks;
 mod changes;
 mod isolation;
+mod oauth;
 mod offers;
 mod principals;
 mod raw;
