@@ -8,7 +8,10 @@
 )]
 
 mod check;
+mod clients;
 mod conformance;
+mod gateway;
+mod load;
 mod retrieval;
 mod servers;
 mod shared;
@@ -18,10 +21,11 @@ use std::process::ExitCode;
 
 const USAGE: &str = "\
 cargo xtask CHORE
-  test [ARG...]   install the servers that tests need, then run all tests (ARGs go to `cargo test`)
+  test [ARG...]   install the servers and clients that tests need, then run all tests (ARGs go to `cargo test`)
   check           formatting, lints, documentation, dependencies
-  servers         only install the servers
+  servers         only install the servers and clients
   conformance     the official conformance suite: the connection as a client, the gateway as a server
+  load [SECONDS]  many clients before a gateway whose servers are killed, hang and flood (default 20 s)
   shared          the suites over the shared cases (OUTRIGGER_SHARED, default ../shared)";
 
 fn main() -> ExitCode {
@@ -29,10 +33,11 @@ fn main() -> ExitCode {
     let chore = words.next().unwrap_or_default();
     let rest: Vec<String> = words.collect();
     let done = match chore.as_str() {
-        "test" => servers::install().and_then(|()| steps::test(&rest)),
+        "test" => installed().and_then(|()| steps::test(&rest)),
         "check" => check::all(),
-        "servers" => servers::install(),
+        "servers" => installed(),
         "conformance" => conformance::all(),
+        "load" => load::run_for(rest.first()),
         "shared" => shared::all(),
         _ => {
             eprintln!("{USAGE}");
@@ -46,4 +51,10 @@ fn main() -> ExitCode {
             ExitCode::FAILURE
         }
     }
+}
+
+/// What tests need of other people's.
+fn installed() -> Result<(), String> {
+    servers::install()?;
+    clients::install()
 }

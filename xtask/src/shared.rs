@@ -7,8 +7,7 @@ use std::path::{Path, PathBuf};
 
 use crate::steps::{built, root, run, test_folder, test_words};
 
-/// How many of the cases that any client can be judged on must pass. It only ever rises.
-const FLOOR: usize = 99;
+mod faults;
 
 pub(crate) fn all() -> Result<(), String> {
     let shared = folder()?;
@@ -26,7 +25,7 @@ pub(crate) fn all() -> Result<(), String> {
         built("config-cases"),
         &[cases.clone(), built("outrigger").into()],
     )?;
-    faults(&cases)
+    faults::all(&cases)
 }
 
 /// What tools that are found instead of shown save, and whether a model gets at them.
@@ -42,37 +41,6 @@ fn discovery(corpus: &Path) -> Result<(), String> {
         test_folder().into(),
     ];
     run(built("discovery-check"), &find)
-}
-
-/// Each fake server against the real connection.
-fn faults(cases: &Path) -> Result<(), String> {
-    let out = root().join("target/shared-cases.jsonl");
-    let words: [OsString; 5] = [
-        cases.join("tools/run_suite.py").into(),
-        "--driver".into(),
-        built("case-driver"),
-        "--out".into(),
-        out.clone().into(),
-    ];
-    run("python3", &words)?;
-    let results = fs::read_to_string(&out)
-        .map_err(|error| format!("`{}` cannot be read: {error}", out.display()))?;
-    let of_clients = || {
-        results
-            .lines()
-            .filter(|line| line.contains(r#""level": "client""#))
-    };
-    let passed = of_clients()
-        .filter(|line| line.contains(r#""verdict": "ok""#))
-        .count();
-    if passed < FLOOR {
-        let all = of_clients().count();
-        return Err(format!(
-            "{passed} of {all} cases for clients pass, and {FLOOR} have to; `{}` says why",
-            out.display()
-        ));
-    }
-    Ok(())
 }
 
 fn folder() -> Result<PathBuf, String> {

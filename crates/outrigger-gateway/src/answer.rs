@@ -17,7 +17,7 @@ use crate::message::{self, Fault};
 use crate::outlet::Reply;
 use crate::view::View;
 
-/// The member of `_meta` that tells the number of the call in its run, and how it ended.
+/// The member of `_meta` that tells the number of the call in its run, how it ended and why.
 const MARK: &str = "outrigger/call";
 
 /// What a person can do where a rule asks and nobody answers.
@@ -33,6 +33,15 @@ pub(crate) struct Asked<'a> {
     pub(crate) id: &'a RawValue,
     pub(crate) modern: bool,
     pub(crate) view: &'a View,
+    /// Why it came to no result of its server's, where it did not.
+    pub(crate) reason: &'static str,
+}
+
+/// Why a tool is not there that was called.
+pub(crate) struct Missing {
+    /// What a model reads.
+    pub(crate) words: String,
+    pub(crate) reason: &'static str,
 }
 
 impl Asked<'_> {
@@ -41,10 +50,13 @@ impl Asked<'_> {
     pub(crate) fn answer(
         &self,
         (report, whole): (&CallReport, &RawValue),
-        missing: Option<&str>,
+        missing: Option<&Missing>,
     ) -> Option<Reply> {
-        let Self { id, modern, view } = *self;
-        let told = |text: &str| message::result(id, &result_of(text, modern, Some(report)));
+        let Self {
+            id, modern, view, ..
+        } = *self;
+        let mark = |reason| json!({ "id": report.call, "outcome": report.outcome.kind().as_str(), "reason": reason });
+        let told = |text: &str| message::result(id, &marked(text, modern, &mark(self.reason)));
         match (&report.outcome, missing) {
             (CallOutcome::Completed(result), _) if report.hooked => {
                 let text = words(report, view);
@@ -53,7 +65,9 @@ impl Asked<'_> {
                     &content(&text, result.is_error, modern).to_string(),
                 ))
             }
-            (CallOutcome::Completed(result), _) => Some(completed(id, (result, whole), modern)),
+            (CallOutcome::Completed(result), _) => {
+                Some(completed(id, (result, whole), modern, || mark(self.reason)))
+            }
             (
                 CallOutcome::Rejected(Rejection::Cancelled)
                 | CallOutcome::Unknown(UnknownReason::Cancelled),
@@ -63,7 +77,11 @@ impl Asked<'_> {
                 // MCP, "Tools", "Error Handling".
                 Some(Fault::params(words(report, view)).reply(Some(id)))
             }
-            (_, Some(missing)) => Some(told(missing)),
+            (_, Some(missing)) => {
+                let marked = marked(&missing.words, modern, &mark(missing.reason));
+                Some(message::result(id, &marked))
+            }
+            (CallOutcome::Rejected(Rejection::HeldBack), _) => Some(told(HELD_BACK)),
             (CallOutcome::Rejected(Rejection::NobodyToAsk { .. }), _) => {
                 Some(told(&(words(report, view) + HOW_TO_ALLOW)))
             }
@@ -72,7 +90,12 @@ impl Asked<'_> {
     }
 }
 
-fn completed(id: &RawValue, (result, whole): (&ToolResult, &RawValue), modern: bool) -> Reply {
+fn completed(
+    id: &RawValue,
+    (result, whole): (&ToolResult, &RawValue),
+    modern: bool,
+    mark: impl Fn() -> Value,
+) -> Reply {
     #[derive(Deserialize)]
     struct Kind {
         #[serde(rename = "resultType", default)]
@@ -88,7 +111,10 @@ fn completed(id: &RawValue, (result, whole): (&ToolResult, &RawValue), modern: b
             Ok(Code { code }) if code < 0 => {
                 return message::passed_error(id, code, &without_null(error));
             }
-            _ => return message::result(id, &as_error(result, modern)),
+            _ => {
+                let text = outrigger_host::words::plain(result).join("\n");
+                return message::result(id, &marked(&text, modern, &mark()));
+            }
         }
     }
     let raw = whole.get();
@@ -111,12 +137,6 @@ fn without_null(error: &RawValue) -> String {
     }
 }
 
-/// A refusal of HTTP.
-fn as_error(result: &ToolResult, modern: bool) -> String {
-    let text = outrigger_host::words::plain(result).join("\n");
-    result_of(&text, modern, None)
-}
-
 fn content(text: &str, is_error: bool, modern: bool) -> Value {
     let mut result = json!({
         "content": [{ "type": "text", "text": text }],
@@ -128,12 +148,10 @@ fn content(text: &str, is_error: bool, modern: bool) -> Value {
     result
 }
 
-fn result_of(text: &str, modern: bool, report: Option<&CallReport>) -> String {
+/// A result of ours, with what is known of the call under [`MARK`].
+fn marked(text: &str, modern: bool, mark: &Value) -> String {
     let mut result = content(text, true, modern);
-    if let Some(report) = report {
-        let outcome = report.outcome.kind().as_str();
-        result["_meta"] = json!({ MARK: { "id": report.call, "outcome": outcome } });
-    }
+    result["_meta"] = json!({ MARK: mark });
     result.to_string()
 }
 

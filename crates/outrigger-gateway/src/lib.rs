@@ -23,6 +23,7 @@ mod names;
 mod outlet;
 mod parked;
 mod pipe;
+mod reason;
 mod session;
 mod tasks;
 mod tenant;

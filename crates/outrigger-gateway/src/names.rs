@@ -1,9 +1,9 @@
 //! The names under which clients see tools.
 //!
-//! `SERVER__TOOL`, since hosts put a prefix of their own before it; the tool's own name where one
-//! server alone is served. Hosts rewrite names: `.` and `-` become `_`, and what is too long is cut, with
-//! their prefix, at 63 or 64 bytes. So no two names are equal after that: those that would be carry 8
-//! hex digits of a hash.
+//! `SERVER__TOOL`, since hosts put a prefix of their own before it. Hosts rewrite names: `.` and `-` become
+//! `_`, and what is too long is cut, with their prefix, at 63 or 64 bytes. So no two of these names are
+//! equal after that: those that would be carry 8 hex digits of a hash. Where one server alone is served, its
+//! tools have its own names, whatever they are: it is met as without a gateway.
 
 use std::collections::HashMap;
 use std::fmt::Write as _;
@@ -13,8 +13,7 @@ use sha2::{Digest as _, Sha256};
 /// Bytes that a host leaves of a name: 63, less `mcp__outrigger__` and one.
 const KEPT: usize = 46;
 const HASH_DIGITS: usize = 8;
-/// Bytes of a tool's own name that go out as they are (MCP, "Tool Names").
-const OWN_BYTES: usize = 128;
+const SEPARATOR: &str = "__";
 
 /// A tool to be named.
 #[derive(Debug, Clone, Copy)]
@@ -27,15 +26,12 @@ pub(crate) struct Named<'a> {
 
 /// The names of these tools, in their order. `own`: as their server calls them.
 pub(crate) fn all(tools: &[Named<'_>], own: bool) -> Vec<String> {
+    if own {
+        return tools.iter().map(|tool| tool.own.to_owned()).collect();
+    }
     let wanted: Vec<&str> = tools
         .iter()
-        .map(|tool| {
-            if own && is_plain(tool.own) {
-                tool.own
-            } else {
-                tool.host.strip_prefix("mcp__").unwrap_or(tool.host)
-            }
-        })
+        .map(|tool| tool.host.strip_prefix("mcp__").unwrap_or(tool.host))
         .collect();
     let mut seen: HashMap<String, usize> = HashMap::new();
     for name in &wanted {
@@ -51,11 +47,15 @@ pub(crate) fn all(tools: &[Named<'_>], own: bool) -> Vec<String> {
     named.collect()
 }
 
-fn is_plain(name: &str) -> bool {
-    (1..=OWN_BYTES).contains(&name.len())
-        && name
-            .bytes()
-            .all(|byte| byte.is_ascii_alphanumeric() || matches!(byte, b'_' | b'-' | b'.'))
+/// Whether a name says by itself whose the tool is, and what its server calls it.
+pub(crate) fn tells(name: &str, server: &str, own: &str) -> bool {
+    let rest = || name.strip_prefix(server)?.strip_prefix(SEPARATOR);
+    name == own || rest() == Some(own)
+}
+
+/// The server whose tool this name would be; for names that lead nowhere.
+pub(crate) fn server_of(name: &str) -> Option<&str> {
+    Some(name.split_once(SEPARATOR)?.0)
 }
 
 /// What the strictest host makes of a name.
@@ -118,18 +118,17 @@ mod tests {
             named(&[("lab", "get-sum"), ("lab", "a.b")], true),
             ["get-sum", "a.b"]
         );
-        assert_eq!(named(&[("lab", "two words")], true), ["lab__two words"]);
+        let odd = [("lab", "two words"), ("lab", &long), ("lab", &other)];
+        assert_eq!(named(&odd, true), odd.map(|(_, own)| own));
     }
 
     proptest! {
         #[test]
         fn no_two_are_equal_after_a_host_has_rewritten_them(
-            tools in proptest::collection::hash_set(("[a-c]{1,2}", "[a-b._-]{1,3}|[ab]{44}[a-c-]{0,6}"), 1..12), own: bool
+            tools in proptest::collection::hash_set(("[a-c]{1,2}", "[a-b._-]{1,3}|[ab]{44}[a-c-]{0,6}"), 1..12)
         ) {
             let tools: Vec<_> = tools.iter().map(|(server, tool)| (server.as_str(), tool.as_str())).collect();
-            let one: HashSet<_> = tools.iter().map(|(_, tool)| tool).collect();
-            prop_assume!(!own || one.len() == tools.len());
-            let names = named(&tools, own);
+            let names = named(&tools, false);
             let rewritten: HashSet<_> = names.iter().map(|name| {
                 let host = format!("mcp__outrigger__{}", name.replace(['.', '-'], "_"));
                 host.chars().take(63).collect::<String>()

@@ -8,6 +8,7 @@ mod call;
 mod fetch;
 mod handshake;
 mod listen;
+mod missing;
 mod offers;
 mod tasks;
 

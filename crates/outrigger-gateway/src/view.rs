@@ -1,23 +1,26 @@
 //! What clients are shown: the listing, written out once for each change, and where each name leads.
 //!
 //! Promises: a server that is starting, or has gone, keeps the tools that were last known of it, so
-//! that a listing never waits for it and never shrinks because of it; what changed is told only when
-//! the listing is another one. Leaves out: whether a call may run.
+//! that a listing never waits for it and never shrinks because of it; a tool that is held back is shown as
+//! it was when it was approved, so that a call says what has to be done; what changed is told only when the
+//! listing is another one. Leaves out: whether a call may run.
 
 pub(crate) mod definition;
 mod kept;
 
+use std::collections::btree_map::Entry as Slot;
 use std::collections::{BTreeMap, HashMap};
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use outrigger_connect::ServerName;
+use outrigger_host::catalog::CatalogTool;
 use outrigger_host::toolset::Toolset;
 use outrigger_host::{Host, ServerState};
 use tokio::sync::watch;
 
 use crate::names::{self, Named};
-use definition::Definition;
+use definition::{Definition, Written};
 
 /// How long a client may take a listing for true once all servers have started, in milliseconds.
 const TTL_MS: u32 = 5000;
@@ -30,6 +33,17 @@ pub(crate) struct Shown {
     /// Its server's.
     pub(crate) own: String,
     pub(crate) definition: Arc<Definition>,
+}
+
+impl Shown {
+    /// `None`: the definition is no object.
+    fn of(tool: &CatalogTool) -> Option<Self> {
+        Some(Self {
+            host: tool.name.to_string(),
+            own: tool.raw_name.clone(),
+            definition: Arc::new(Definition::read(&tool.raw)?),
+        })
+    }
 }
 
 /// The tools last known of each server.
@@ -95,7 +109,17 @@ pub(crate) struct Views {
 impl Views {
     /// `file`: where it is kept what was last known, for the next start.
     pub(crate) fn new(host: Host, own_names: bool, file: Option<PathBuf>, info: String) -> Self {
-        let known = file.as_deref().map(kept::read).unwrap_or_default();
+        let mut known = file.as_deref().map(kept::read).unwrap_or_default();
+        // Another folder, or another entry in the configuration, makes nobody a stranger.
+        for name in host.server_names() {
+            if let Slot::Vacant(vacant) = known.entry(name) {
+                let seen = host.last_seen(vacant.key());
+                let seen: Vec<_> = seen.iter().filter_map(|tool| Shown::of(tool)).collect();
+                if !seen.is_empty() {
+                    vacant.insert(seen);
+                }
+            }
+        }
         let views = Self {
             host,
             own_names,
@@ -155,19 +179,27 @@ impl Views {
             self.host.watch(name).is_some()
                 && !self.is(name, |state| matches!(state, ServerState::Disabled))
         });
+        let mut before = Known::new();
         for name in catalog.servers.keys() {
-            known.insert(name.clone(), Vec::new());
+            let tools = known.insert(name.clone(), Vec::new());
+            before.extend(tools.map(|tools| (name.clone(), tools)));
         }
         for tool in toolset.tools() {
-            let Some(definition) = Definition::read(&tool.raw) else {
-                continue;
+            if let Some(shown) = Shown::of(tool) {
+                known.entry(tool.server.clone()).or_default().push(shown);
+            }
+        }
+        for (name, tools) in before {
+            let held = catalog
+                .servers
+                .get(&name)
+                .map_or(&[][..], |server| &server.held);
+            let is_held = |shown: &Shown| {
+                held.iter()
+                    .any(|held| held.tool.name.as_str() == shown.host)
             };
-            let shown = Shown {
-                host: tool.name.to_string(),
-                own: tool.raw_name.clone(),
-                definition: Arc::new(definition),
-            };
-            known.entry(tool.server.clone()).or_default().push(shown);
+            let shown = known.entry(name).or_default();
+            shown.extend(tools.into_iter().filter(is_held));
         }
         let settled = !self
             .host
@@ -202,8 +234,15 @@ impl Views {
                 view.legacy.push(',');
                 modern.push(',');
             }
-            tool.definition.write(&name, false, &mut view.legacy);
-            tool.definition.write(&name, true, &mut modern);
+            let told = names::tells(&name, server.as_str(), &tool.own);
+            let own = (!told).then(|| (server.as_str(), tool.own.as_str()));
+            let how = |modern| Written {
+                name: &name,
+                own,
+                modern,
+            };
+            tool.definition.write(how(false), &mut view.legacy);
+            tool.definition.write(how(true), &mut modern);
             view.names.insert(tool.host.clone(), name.clone());
             let entry = Entry {
                 server: (*server).clone(),
@@ -239,7 +278,8 @@ impl Views {
             }
             self.refresh();
             let number = self.current().number;
-            if !waiting && number != kept {
+            // Also of some servers only: hosts end before the slowest of them is there.
+            if number != kept {
                 kept = number;
                 self.keep();
             }

@@ -7,6 +7,8 @@
 mod artifacts;
 mod board;
 pub(crate) mod person;
+mod revive;
+mod seen;
 mod server;
 mod upstreams;
 mod wanted;
@@ -28,7 +30,7 @@ pub use upstreams::Upstreams;
 use crate::approve::Approver;
 use crate::artifact::{Artifacts, Handles};
 use crate::catalog::{Catalog, CatalogTool, ServerCatalog, Standing};
-use crate::config::{Config, Decision, DiscoverySettings, EntryState, ResultSettings, ServerEntry};
+use crate::config::{Config, DiscoverySettings, EntryState, ResultSettings, ServerEntry};
 use crate::discovery::{Always, Finder};
 use crate::hooks::Hooks;
 use crate::host::board::Board;
@@ -265,8 +267,7 @@ impl Host {
             if offers::reaches(tool) && !resources {
                 return false;
             }
-            let outlook = self.shared.policy.outlook(&***tool);
-            outlook.verdict.decision != Decision::Deny
+            self.may_ever(tool)
         };
         // What comes to a conversation later stands last: what was there stays where it was.
         let (last, first): (Vec<_>, Vec<_>) = catalog

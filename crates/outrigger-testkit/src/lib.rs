@@ -1,7 +1,9 @@
-//! What tests play against: a scripted model provider over real HTTP, and the law of compiled schemas.
+//! What tests play against: a scripted model provider over real HTTP, gateways in places of their own, and
+//! the law of compiled schemas.
 //!
 //! Used by tests only; nothing here is part of the program.
 
+pub mod gateway;
 pub mod headless;
 pub mod instances;
 pub mod provider_server;

@@ -2,11 +2,10 @@
 //! wants. No failure is excused.
 
 use std::fs;
-use std::io::{BufRead as _, BufReader};
 use std::path::Path;
-use std::process::{Child, Command, Stdio};
 
-use crate::steps::{built, root};
+use crate::gateway::Gateway;
+use crate::steps::root;
 
 /// The revisions, and how many scenarios each requires of a server.
 const REVISIONS: [(&str, usize); 2] = [("2025-11-25", 30), ("2026-07-28", 37)];
@@ -22,7 +21,7 @@ pub(super) fn all(folder: &Path) -> Result<Vec<String>, String> {
                 required.len()
             ));
         }
-        let gateway = Gateway::start(folder)?;
+        let gateway = started(folder)?;
         let words = ["server", "--requirements", revision, "--url"];
         let said = super::said(folder, &words, gateway.place.as_ref())?;
         drop(gateway);
@@ -43,58 +42,12 @@ pub(super) fn all(folder: &Path) -> Result<Vec<String>, String> {
     Ok(bad)
 }
 
-/// A gateway in a place of its own.
-struct Gateway {
-    child: Child,
-    place: String,
-}
-
-impl Gateway {
-    fn start(folder: &Path) -> Result<Self, String> {
-        let home = folder.join("gateway");
-        let configuration = home.join("config/outrigger");
-        let fixture = root().join("crates/outrigger/tests/fixtures/conformance_server.py");
-        let text = format!(
-            "[servers.conformance]\ncommand = 'python3'\nargs = ['{}']\n\
-             answers = ['elicitation', 'roots', 'sampling']\n[policy]\ndefault = 'allow'\n",
-            fixture.display()
-        );
-        let failed = |error: std::io::Error| format!("the gateway cannot be run: {error}");
-        fs::create_dir_all(&configuration).map_err(failed)?;
-        fs::write(configuration.join("outrigger.toml"), text).map_err(failed)?;
-        let mut command = Command::new(built("outrigger"));
-        command
-            .args(["serve", "--server", "conformance", "--http", "127.0.0.1:0"])
-            .current_dir(&home)
-            .stdin(Stdio::null())
-            .stderr(Stdio::piped());
-        for (name, under) in [
-            ("HOME", ""),
-            ("XDG_CONFIG_HOME", "config"),
-            ("XDG_STATE_HOME", "state"),
-            ("XDG_CACHE_HOME", "cache"),
-            ("OUTRIGGER_MANAGED_DIR", "managed"),
-        ] {
-            command.env(name, home.join(under));
-        }
-        let mut child = command.spawn().map_err(failed)?;
-        let stderr = child.stderr.take();
-        let mut talk = stderr.map(|stderr| BufReader::new(stderr).lines());
-        let mut lines = talk.as_mut().into_iter().flatten().map_while(Result::ok);
-        let place = lines.find_map(|line| line.strip_prefix("serving on ").map(str::to_owned));
-        let Some(place) = place else {
-            return Err("the gateway did not say where it serves".to_owned());
-        };
-        std::thread::spawn(move || talk.into_iter().flatten().for_each(drop));
-        Ok(Self { child, place })
-    }
-}
-
-impl Drop for Gateway {
-    fn drop(&mut self) {
-        let pid = self.child.id().to_string();
-        // One that has ended by itself is as good.
-        let _ = Command::new("kill").args(["-TERM", &pid]).status();
-        let _ = self.child.wait();
-    }
+fn started(folder: &Path) -> Result<Gateway, String> {
+    let fixture = root().join("crates/outrigger/tests/fixtures/conformance_server.py");
+    let text = format!(
+        "[servers.conformance]\ncommand = 'python3'\nargs = ['{}']\n\
+         answers = ['elicitation', 'roots', 'sampling']\n[policy]\ndefault = 'allow'\n",
+        fixture.display()
+    );
+    Gateway::start(&folder.join("gateway"), &text, &["--server", "conformance"])
 }

@@ -1,8 +1,7 @@
 //! `tools/call`, of both eras.
 //!
-//! Promises: one call of the host for each call of a client, however many rounds of questions it takes;
-//! a call to a server that is starting waits for it, for a while. A client of the modern era that goes
-//! away gives its call up; one of the legacy era has to say so.
+//! Promises: one call of the host for each call of a client, however many rounds of questions it takes. A
+//! client of the modern era that goes away gives its call up; one of the legacy era has to say so.
 
 use std::borrow::Cow;
 use std::collections::HashSet;
@@ -12,9 +11,7 @@ use std::time::{Duration, Instant};
 use outrigger_connect::Progress;
 use outrigger_host::offers::OfferError;
 use outrigger_host::outcome::{CallOutcome, Rejection};
-use outrigger_host::pins::HeldTool;
 use outrigger_host::policy::Principal;
-use outrigger_host::words::{self, Checks, Whose};
 use outrigger_host::{CallContext, CallReport, ProposedCall};
 use serde::Deserialize;
 use serde_json::json;
@@ -28,6 +25,7 @@ use crate::client::{Client, Meta};
 use crate::flight::{Ask, Flight};
 use crate::message::{self, Fault};
 use crate::outlet::Reply;
+use crate::reason;
 use crate::tasks::{self, Answered, Answers, Question};
 use crate::view::Entry;
 
@@ -202,28 +200,6 @@ impl Session {
         }
     }
 
-    /// Where the name of a tool leads, once its server has started.
-    async fn lead(&self, task: &Task, name: &str) -> Option<Entry> {
-        let core = &self.core;
-        let mut entry = core.views.current().entry(name).cloned();
-        if entry.is_none() && core.views.waits_for_the_unknown() {
-            tokio::select! {
-                () = task.cancel.cancelled() => {}
-                () = core.first_listing() => {}
-            }
-            entry = core.views.current().entry(name).cloned();
-        }
-        let entry = entry?;
-        if let Some(mut state) = core.host.watch(&entry.server) {
-            let started = state.wait_for(|state| !state.is_starting());
-            tokio::select! {
-                () = task.cancel.cancelled() => {}
-                _ = tokio::time::timeout(core.limits.start, started) => {}
-            }
-        }
-        Some(entry)
-    }
-
     /// From here to an answer: the call's end, questions, or a task.
     pub(super) async fn drive(
         self: &Arc<Self>,
@@ -276,12 +252,19 @@ impl Session {
             return Err(fault);
         }
         let view = self.core.views.current();
-        let known = made.entry.as_ref().filter(|_| is_unknown(report));
-        let missing = known.map(|entry| self.why_missing(entry));
+        let entry = made.entry.as_ref();
+        let missing = if is_unknown(report) {
+            self.why_missing(entry, &made.subject.1)
+        } else {
+            None
+        };
+        let state = entry.and_then(|entry| self.core.host.watch(&entry.server));
+        let state = state.map(|state| state.borrow().clone());
         let asked = answer::Asked {
             id,
             modern: client.modern,
             view: &view,
+            reason: reason::of(&report.outcome, state.as_ref()),
         };
         let whole = match &report.outcome {
             CallOutcome::Completed(result) => self.core.host.whole(result).await,
@@ -291,29 +274,7 @@ impl Session {
             let what = format!("the call was made, and its answer cannot be read again: {error}");
             Fault::new(-32603, what)
         })?;
-        Ok(asked.answer((report, &whole), missing.as_deref()))
-    }
-
-    /// Why a tool that clients are shown cannot be called now.
-    fn why_missing(&self, entry: &Entry) -> String {
-        let host = &self.core.host;
-        let catalog = host.catalog();
-        let held = catalog
-            .servers
-            .get(&entry.server)
-            .map(|server| &server.held);
-        let is_it = |held: &HeldTool| held.tool.name.as_str() == entry.host;
-        if held.is_some_and(|held| held.iter().any(is_it)) {
-            return answer::HELD_BACK.to_owned();
-        }
-        let state = host.watch(&entry.server);
-        let reason = state.and_then(|state| state.borrow().why_missing());
-        let reason = reason.unwrap_or_else(|| "it no longer offers this tool".to_owned());
-        let outcome = CallOutcome::NotSent(reason);
-        let server = Some(entry.server.as_str());
-        let words = words::for_model(&outcome, Whose::of_server(server), &Checks::default());
-        let texts = words.iter().filter_map(answer::text);
-        texts.collect::<Vec<_>>().join("\n")
+        Ok(asked.answer((report, &whole), missing.as_ref()))
     }
 
     /// Puts the open questions to the client, which is to come back.

@@ -5,6 +5,7 @@
 
 use std::collections::{BTreeMap, HashSet};
 use std::sync::Arc;
+use std::time::Duration;
 
 use outrigger_connect::{Offer, Reference, ServerName};
 use outrigger_host::offers::Following;
@@ -14,9 +15,13 @@ use serde_json::value::RawValue;
 
 use super::fetch::fault;
 use super::{Session, Task, lock};
+use crate::gateway::FIRST_LISTING;
 use crate::message::{self, Fault, INVALID_PARAMS};
 use crate::outlet::Reply;
-use crate::view::definition::Definition;
+use crate::view::definition::{Definition, Written};
+
+/// How long a list waits for servers that have been met before. Whoever has listed is told of what comes later.
+const A_MOMENT: Duration = Duration::from_secs(1);
 
 /// The legacy era's own code (MCP 2025-11-25, "Resources", "Error Handling").
 const NOT_FOUND: i64 = -32002;
@@ -75,12 +80,15 @@ impl Session {
         }
     }
 
-    /// One page with the entries of all servers that are there, once they have started.
+    /// One page with the entries of all servers that are there. Servers that have been met before are waited for
+    /// for a moment only: hosts list prompts before they ask their model anything, and are told of later ones.
     async fn list(&self, task: &Task) -> Reply {
         let host = &self.core.host;
+        let unknown = self.core.views.waits_for_the_unknown();
+        let patience = if unknown { FIRST_LISTING } else { A_MOMENT };
         tokio::select! {
             () = task.cancel.cancelled() => {}
-            _ = host.settled(crate::gateway::FIRST_LISTING) => {}
+            _ = host.settled(patience) => {}
         }
         let (member, offer) = match task.method.as_str() {
             "prompts/list" => ("prompts", Offer::Prompts),
@@ -115,7 +123,12 @@ impl Session {
         let entry = |key: &str, name: &str, raw: &str| {
             let raw = RawValue::from_string(raw.to_owned()).ok()?;
             let mut out = String::new();
-            Definition::read(&raw)?.write(name, true, &mut out);
+            let how = Written {
+                name,
+                own: None,
+                modern: true,
+            };
+            Definition::read(&raw)?.write(how, &mut out);
             Some((key.to_owned(), out))
         };
         if member == "prompts" {

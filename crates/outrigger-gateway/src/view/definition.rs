@@ -19,6 +19,20 @@ pub(crate) struct Definition {
     /// Its server runs it as a task, if that is wanted.
     #[serde(default)]
     tasks: bool,
+    /// Where in `members` the first member of `_meta` stands, or would.
+    meta: Option<usize>,
+}
+
+/// The member of `_meta` that says whose a tool is and what its server calls it, where its name does not.
+const OWN_NAME: &str = "outrigger/tool";
+
+/// How a definition goes out.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Written<'a> {
+    pub(crate) name: &'a str,
+    /// Server and own name, where `name` does not say them.
+    pub(crate) own: Option<(&'a str, &'a str)>,
+    pub(crate) modern: bool,
 }
 
 impl Definition {
@@ -29,6 +43,7 @@ impl Definition {
             members: String::new(),
             modern: None,
             tasks: false,
+            meta: None,
         };
         for (name, value) in members {
             let json = crate::message::one_line(value.get());
@@ -52,17 +67,37 @@ impl Definition {
             out.members.push(',');
             out.members.push_str(&quote(&name));
             out.members.push(':');
+            if name == "_meta" {
+                out.meta = Some(out.members.len() + 1);
+            }
             out.members.push_str(&json);
         }
         Some(out)
     }
 
     /// Writes the whole object.
-    pub(crate) fn write(&self, name: &str, modern: bool, out: &mut String) {
+    pub(crate) fn write(&self, how: Written<'_>, out: &mut String) {
         out.push_str("{\"name\":");
-        out.push_str(&quote(name));
-        out.push_str(&self.members);
-        if let Some(schema) = self.modern.as_deref().filter(|_| modern) {
+        out.push_str(&quote(how.name));
+        match (how.own, self.meta) {
+            (None, _) => out.push_str(&self.members),
+            (Some(own), Some(at)) => {
+                let (before, rest) = self.members.split_at(at);
+                out.push_str(before);
+                push_own(own, out);
+                if !rest.trim_start().starts_with('}') {
+                    out.push(',');
+                }
+                out.push_str(rest);
+            }
+            (Some(own), None) => {
+                out.push_str(&self.members);
+                out.push_str(",\"_meta\":{");
+                push_own(own, out);
+                out.push('}');
+            }
+        }
+        if let Some(schema) = self.modern.as_deref().filter(|_| how.modern) {
             out.push_str(",\"outputSchema\":");
             out.push_str(schema);
         }
@@ -84,6 +119,19 @@ fn takes_tasks(execution: &str) -> bool {
     let shape = serde_json::from_str::<Shape>(execution).ok();
     let tasks = shape.and_then(|shape| shape.tasks);
     matches!(tasks.as_deref(), Some("optional" | "required"))
+}
+
+fn push_own((server, name): (&str, &str), out: &mut String) {
+    for piece in [
+        &quote(OWN_NAME),
+        ":{\"server\":",
+        &quote(server),
+        ",\"name\":",
+        &quote(name),
+        "}",
+    ] {
+        out.push_str(piece);
+    }
 }
 
 fn type_of(schema: &str) -> Option<String> {
@@ -144,9 +192,43 @@ mod tests {
         let raw = RawValue::from_string(json.to_owned()).unwrap();
         let definition = Definition::read(&raw).unwrap();
         let (mut legacy, mut modern) = (String::new(), String::new());
-        definition.write("x", false, &mut legacy);
-        definition.write("x", true, &mut modern);
+        let how = |modern| Written {
+            name: "x",
+            own: None,
+            modern,
+        };
+        definition.write(how(false), &mut legacy);
+        definition.write(how(true), &mut modern);
         (legacy, modern)
+    }
+
+    #[test]
+    fn a_tool_that_is_called_something_else_says_so() {
+        let told = r#""outrigger/tool":{"server":"lab","name":"größe/1"}"#;
+        for (json, expected) in [
+            (
+                r#"{"name":"größe/1"}"#,
+                format!(r#"{{"name":"x","_meta":{{{told}}}}}"#),
+            ),
+            (
+                r#"{"_meta":{},"a":1}"#,
+                format!(r#"{{"name":"x","_meta":{{{told}}},"a":1}}"#),
+            ),
+            (
+                r#"{"b":{},"_meta": { "k":1},"a":1}"#,
+                format!(r#"{{"name":"x","b":{{}},"_meta":{{{told}, "k":1}},"a":1}}"#),
+            ),
+        ] {
+            let raw = RawValue::from_string(json.to_owned()).unwrap();
+            let mut out = String::new();
+            let how = Written {
+                name: "x",
+                own: Some(("lab", "größe/1")),
+                modern: false,
+            };
+            Definition::read(&raw).unwrap().write(how, &mut out);
+            assert_eq!(out, expected);
+        }
     }
 
     #[test]

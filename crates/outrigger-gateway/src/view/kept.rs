@@ -14,7 +14,7 @@ use super::definition::Definition;
 use super::{Known, Shown};
 
 /// A change of the form is another version.
-const VERSION: u32 = 1;
+const VERSION: u32 = 2;
 /// Bytes of a file that is read.
 const LONGEST: u64 = 64 << 20;
 
@@ -111,7 +111,7 @@ mod tests {
             tool.definition,
             known.values().next().unwrap()[0].definition
         );
-        for broken in ["", "{}", "[]", "{\"version\":2,\"servers\":[]}"] {
+        for broken in ["", "{}", "[]", "{\"version\":1,\"servers\":[]}"] {
             fs::write(&file, broken).unwrap();
             assert!(read(&file).is_empty(), "{broken}");
         }

@@ -5,6 +5,7 @@ mod lazy;
 mod life;
 mod member;
 mod plan;
+mod revival;
 mod running;
 
 use std::sync::Arc;

@@ -90,7 +90,12 @@ impl Dialect for Gemini {
     }
 
     fn objection(&self, body: &Value) -> Option<String> {
-        let text = body["tools"].to_string();
+        // What is declared as `parametersJsonSchema` may have all of JSON Schema.
+        let tools = list(body, "tools").iter();
+        let declared = tools.flat_map(|tool| list(tool, "functionDeclarations"));
+        let text: String = declared
+            .map(|declaration| declaration["parameters"].to_string())
+            .collect();
         if let Some(key) = ["\"$schema\"", "\"additionalProperties\"", "\"$ref\""]
             .iter()
             .find(|key| text.contains(**key))

@@ -5,6 +5,8 @@ mod asks;
 mod changes;
 mod isolation;
 mod oauth;
+mod hosts;
+mod missing;
 mod offers;
 mod principals;
 mod raw;
@@ -174,11 +176,11 @@ fn what_did_not_come_to_a_result_says_so() {
     }
     insta::assert_snapshot!(told.join("\n"), @r#"
     error -32602: Not called: there is no tool `lab__repet`.
-    true {"outrigger/call":{"id":2,"outcome":"rejected"}}: Not called: the arguments do not fit the tool's schema:
+    true {"outrigger/call":{"id":2,"outcome":"rejected","reason":"bad_arguments"}}: Not called: the arguments do not fit the tool's schema:
     - `/text`: 1 is not of type "string"
-    true {"outrigger/call":{"id":3,"outcome":"rejected"}}: Not called: it needs approval, and nobody is there to give it. This is not a decision of the user. The person who runs this gateway can allow it by a rule of its configuration or with `--allow`; a client that takes questions (elicitation) is asked.
+    true {"outrigger/call":{"id":3,"outcome":"rejected","reason":"nobody_to_ask"}}: Not called: it needs approval, and nobody is there to give it. This is not a decision of the user. The person who runs this gateway can allow it by a rule of its configuration or with `--allow`; a client that takes questions (elicitation) is asked.
     true null: the disk is on fire
-    true {"outrigger/call":{"id":5,"outcome":"violated"}}: The server `lab` answered the call of `break_contract`, but against its own contract: the structured content breaks the tool's output schema: `/n`: "seven" is not of type "integer". The answer is not shown. The call may have taken effect.
+    true {"outrigger/call":{"id":5,"outcome":"violated","reason":"contract"}}: The server `lab` answered the call of `break_contract`, but against its own contract: the structured content breaks the tool's output schema: `/n`: "seven" is not of type "integer". The answer is not shown. The call may have taken effect.
     "#);
     assert_eq!(log.of("tools/call").len(), 2, "only what may run is sent");
     assert_eq!(line.end(), 0);

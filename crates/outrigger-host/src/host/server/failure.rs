@@ -88,10 +88,13 @@ impl Failure {
     }
 
     pub(super) fn list(error: &ListError, stderr_tail: Vec<String>) -> Self {
-        let (kind, stage) = (FailureKind::List, "list".to_owned());
+        let kind = match error {
+            ListError::Closed(_) => FailureKind::Ended,
+            _ => FailureKind::List,
+        };
         Self {
             kind,
-            stage,
+            stage: "list".to_owned(),
             error: error.to_string(),
             hints: match error {
                 ListError::Timeout { .. } => {

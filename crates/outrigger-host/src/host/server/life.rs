@@ -104,7 +104,10 @@ impl Life {
                     }
                 }
                 Once::NeverReady(failure) if !was_ready => {
-                    return self.fail(failure);
+                    if self.set_aside(failure).await {
+                        continue;
+                    }
+                    return;
                 }
                 Once::NeverReady(failure) => failure,
                 Once::Ended { failure, lived } => {
@@ -117,7 +120,10 @@ impl Life {
                 }
             };
             let Some(pause) = restarts.next() else {
-                return self.fail(failure);
+                if self.set_aside(failure).await {
+                    continue;
+                }
+                return;
             };
             let failure = failure.without(&self.launch.redactor);
             self.running.is(ServerState::Backoff(Arc::new(failure)));
@@ -126,6 +132,18 @@ impl Life {
                 () = tokio::time::sleep(pause) => {}
             }
         }
+    }
+
+    /// Sets it aside until somebody calls for it. False: nobody holds it any more.
+    async fn set_aside(&self, failure: Failure) -> bool {
+        self.fail(failure);
+        self.running.publish(None);
+        tokio::select! {
+            () = self.running.stop.cancelled() => return false,
+            () = self.running.revival.called() => {}
+        }
+        self.running.is(ServerState::Starting);
+        true
     }
 
     pub(super) fn stopped(&self) {

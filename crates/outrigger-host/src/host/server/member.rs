@@ -134,6 +134,18 @@ impl Member {
         }
     }
 
+    /// Calls for it once more, where it was set aside. False: that was not, or a moment ago.
+    pub(in crate::host) fn revive(&self) -> bool {
+        let held = self.held.as_ref();
+        held.is_some_and(|held| held.running.revival.call())
+    }
+
+    /// Whether configuration lets this tool of it through.
+    pub(in crate::host) fn admits(&self, raw_name: &str) -> bool {
+        let held = self.held.as_ref();
+        held.is_some_and(|held| held.running.recipe.filter.admits(raw_name))
+    }
+
     /// Whether it was started again since this host last asked.
     pub(in crate::host) fn take_restarted(&self) -> bool {
         self.held.as_ref().is_some_and(|held| {

@@ -11,6 +11,7 @@ use tokio_util::task::TaskTracker;
 
 use super::ServerState;
 use super::lazy::Wanted;
+use super::revival::Revival;
 use crate::catalog::{ServerCatalog, Standing, ToolFilter};
 use crate::config::Repeating;
 use crate::host::board::Board;
@@ -42,6 +43,8 @@ pub(in crate::host) struct Running {
     desk: Mutex<Desk>,
     restarts: AtomicU64,
     pub(super) wanted: Wanted,
+    /// Calls for it once more, where it was set aside.
+    pub(super) revival: Revival,
     /// Cancelled when nobody holds it any more.
     pub(super) stop: CancellationToken,
     tasks: TaskTracker,
@@ -64,6 +67,7 @@ impl Running {
             desk: Mutex::default(),
             restarts: AtomicU64::new(0),
             wanted: Wanted::default(),
+            revival: Revival::default(),
             stop: CancellationToken::new(),
             tasks: TaskTracker::new(),
         }

@@ -1,5 +1,5 @@
-//! Other people's clients: the Python SDK in both eras, the TypeScript SDK; over stdio and HTTP, with
-//! other people's servers behind.
+//! Other people's clients: the Python SDK and the TypeScript SDK of the second version in both eras, that of
+//! the first; over stdio and HTTP, with other people's servers behind.
 
 use std::io::Write as _;
 use std::process::{Command, Stdio};
@@ -56,6 +56,8 @@ fn assert_all_went_well(met: &Value) {
     assert_eq!(said(3), "Hello, Ada!");
     assert!(calls[4]["structured"]["time"].is_string(), "{met:#}");
     let steps = met["progress"].as_array().unwrap().iter();
+    // A round of questions is progress to one of the SDKs, of no total.
+    let steps = steps.filter(|step| !step[1].is_null());
     let progress = steps.flat_map(|step| step.as_array().unwrap());
     let progress: Vec<_> = progress.map(|number| number.as_f64().unwrap()).collect();
     assert_eq!(progress, [0.0, 100.0, 50.0, 100.0, 100.0, 100.0], "{met:#}");
@@ -67,7 +69,7 @@ fn assert_all_went_well(met: &Value) {
 }
 
 /// The words that start a gateway, for clients that start it themselves.
-fn gateway(place: &Place) -> Command {
+pub(super) fn gateway(place: &Place) -> Command {
     let mut command = place.command(&["serve"]);
     command.stdin(Stdio::null());
     command
@@ -119,6 +121,25 @@ fn the_typescript_sdk() {
         let mut client = Command::new(servers.node());
         client.arg(fixture("sdk_client.mjs")).arg(servers.modules());
         assert_all_went_well(&through(&place, client, served));
+    }
+    drop(served);
+    place.assert_nothing_runs();
+}
+
+#[test]
+fn the_typescript_sdk_of_the_second_version_in_both_eras() {
+    let servers = Servers::installed();
+    let place = place();
+    let served = Served::start(&place, &[]);
+    for (mode, version) in [("legacy", "2025-11-25"), ("auto", "2026-07-28")] {
+        for served in [None, Some(&served)] {
+            let mut client = Command::new(servers.node());
+            client.arg(fixture("sdk2_client.mjs"));
+            client.arg(servers.clients()).arg(mode);
+            let met = through(&place, client, served);
+            assert_eq!(met["version"], version);
+            assert_all_went_well(&met);
+        }
     }
     drop(served);
     place.assert_nothing_runs();

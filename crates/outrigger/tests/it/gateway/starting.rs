@@ -1,6 +1,7 @@
 //! What clients see while servers start, fail, and change.
 
 use std::fs;
+use std::time::{Duration, Instant};
 
 use serde_json::{Value, json};
 
@@ -10,7 +11,7 @@ use crate::place::{Place, fixture, until};
 use crate::scripted::scripted;
 
 /// A place with a server, `slow`, that does not begin before `gate` is there, and one that does.
-fn gated() -> (Place, std::path::PathBuf) {
+pub(super) fn gated() -> (Place, std::path::PathBuf) {
     let place = Place::new();
     let gate = place.root.join("gate");
     let (lab, _) = scripted(&place, "lab");
@@ -29,7 +30,7 @@ fn tools(names: &[&str]) -> String {
 }
 
 /// Fills what is kept, and takes the gate away again.
-fn known(place: &Place, gate: &std::path::Path) {
+pub(super) fn known(place: &Place, gate: &std::path::Path) {
     fs::write(gate, "").unwrap();
     let mut line = Line::start(place, &["serve", "--allow", "*"]);
     let names = names_over(&mut line);
@@ -92,6 +93,65 @@ fn the_first_listing_of_all_waits_for_what_is_not_known() {
     fs::write(&gate, "").unwrap();
     let listed = line.wait(id);
     assert!(listed.to_string().contains("slow__keep"), "{listed}");
+    assert_eq!(line.end(), 0);
+}
+
+#[test]
+fn what_any_program_has_met_is_known_in_another_configuration_too() {
+    let (place, gate) = gated();
+    known(&place, &gate);
+    // As after any change of the configuration, and in any other folder.
+    fs::remove_dir_all(place.root.join("cache")).unwrap();
+    let mut line = Line::start(&place, &["serve", "--allow", "*"]);
+    let names = names_over(&mut line);
+    assert!(names.contains(&"slow__keep".to_owned()), "{names:?}");
+    fs::write(&gate, "").unwrap();
+    let call = json!({ "name": "slow__keep", "arguments": {} });
+    assert_eq!(text(&line.ask("tools/call", call)), "kept");
+    assert_eq!(line.end(), 0);
+    // Nor is it shown where a rule denies it.
+    fs::remove_dir_all(place.root.join("cache")).unwrap();
+    fs::remove_file(&gate).unwrap();
+    place.user("[policy]\ntools = { 'mcp__slow__close' = 'deny' }");
+    let mut line = Line::start(&place, &["serve", "--allow", "*"]);
+    let names = names_over(&mut line);
+    assert!(names.contains(&"slow__keep".to_owned()), "{names:?}");
+    assert!(!names.contains(&"slow__close".to_owned()), "{names:?}");
+    assert_eq!(line.end(), 0);
+}
+
+#[test]
+fn lists_of_prompts_do_not_wait_for_a_server_that_has_been_met() {
+    let (place, gate) = gated();
+    known(&place, &gate);
+    let mut line = Line::start(&place, &["serve", "--allow", "*"]);
+    line.begin("2025-11-25", json!({}));
+    let begun = Instant::now();
+    for method in ["prompts/list", "resources/list", "resources/templates/list"] {
+        let listed = line.ask(method, json!({}));
+        assert!(listed["result"].is_object(), "{listed}");
+    }
+    // As long as they wait for strangers.
+    assert!(
+        begun.elapsed() < Duration::from_secs(8),
+        "{:?}",
+        begun.elapsed()
+    );
+    assert_eq!(line.end(), 0);
+}
+
+#[test]
+fn what_is_known_is_kept_before_the_slowest_server_is_there() {
+    let (place, _gate) = gated();
+    let mut line = Line::start(&place, &["serve", "--allow", "*"]);
+    line.begin("2025-11-25", json!({}));
+    let folder = place.root.join("cache/outrigger/gateway");
+    let kept = || {
+        let files = fs::read_dir(&folder).into_iter().flatten().flatten();
+        let mut texts = files.map(|file| fs::read_to_string(file.path()).unwrap_or_default());
+        texts.any(|text| text.contains("mcp__lab__repeat"))
+    };
+    until("it is kept", kept);
     assert_eq!(line.end(), 0);
 }
 
