@@ -11,6 +11,7 @@ pub(crate) mod model;
 mod oauth;
 mod options;
 pub(crate) mod policy;
+pub(crate) mod profile;
 mod repeating;
 pub(crate) mod results;
 pub(crate) mod run;
@@ -58,6 +59,7 @@ pub(crate) struct RawServer {
 pub(crate) struct Tables {
     pub(crate) servers: Vec<RawServer>,
     pub(crate) policy: Option<Node>,
+    pub(crate) profiles: Option<Node>,
     pub(crate) model: Option<Node>,
     pub(crate) limits: Option<Node>,
     pub(crate) timeouts: Option<Node>,
@@ -83,6 +85,7 @@ const NATIVE_TABLES: &[&str] = &[
     "artifacts",
     "discovery",
     "results",
+    "profiles",
 ];
 const SERVER_TABLES: &[&str] = &["mcpServers", "mcp_servers", "servers"];
 /// What VS Code puts beside `servers`, and what editors put into any JSON file.
@@ -156,6 +159,7 @@ fn top_level(report: &mut Report<'_>, tables: &mut Tables, entry: Entry, dialect
         "artifacts" if own => tables.artifacts = Some(entry.node),
         "discovery" if own => tables.discovery = Some(entry.node),
         "results" if own => tables.results = Some(entry.node),
+        "profiles" if own => tables.profiles = Some(entry.node),
         key if IGNORED.contains(&key) || key.starts_with(['_', '$', '/']) => {}
         _ if own => report.unknown(Severity::Error, &entry, "", NATIVE_TABLES),
         key => {
