@@ -40,7 +40,9 @@ use crate::{hooks, surroundings, traces, visible};
 
 use world::{Person, Wire};
 
-pub(crate) use configuration::{configuration, configuration_in, only, trusted, with_secrets};
+pub(crate) use configuration::{
+    configuration, configuration_in, narrowed, only, trusted, with_secrets,
+};
 pub(crate) use journal::open_journal;
 
 /// The hidden subcommand that stands between this program and each server it starts.

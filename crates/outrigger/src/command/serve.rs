@@ -121,6 +121,7 @@ fn kept(
         "server": args.server,
         "allow": args.allow,
         "locked": common.locked,
+        "profile": common.profile,
         "config": show::to_json(config),
     }));
     Ok(Some(folder.join(format!("{key}.json"))))

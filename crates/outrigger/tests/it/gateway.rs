@@ -6,7 +6,7 @@ mod changes;
 mod offers;
 mod raw;
 mod sdks;
-mod served;
+pub(crate) mod served;
 mod starting;
 mod tasks;
 
