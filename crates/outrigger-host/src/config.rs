@@ -16,6 +16,7 @@ mod discover;
 mod discovery;
 mod environment;
 mod expand;
+pub mod foreign;
 mod gap;
 mod gateway;
 mod hook;
@@ -31,6 +32,7 @@ mod origin;
 mod parse;
 mod policy;
 mod problem;
+pub(crate) mod profile;
 mod project;
 mod reference;
 mod repeating;
@@ -60,7 +62,7 @@ pub use discovery::{DiscoveryMode, DiscoverySettings};
 pub use gateway::{ClientLimits, Credentials, GatewaySettings, OAuthResource, PrincipalSettings};
 pub use hook::{HookEvent, HookSettings};
 pub use kept::{Kept, kept};
-pub use literal::Literal;
+pub use literal::{Literal, literal_name};
 pub use load::{load, load_instead};
 pub use lower::gateway::is_principal_name;
 pub use model::{ApiKey, ModelSettings, ProviderEntry, ProviderSettings, ProviderState};
@@ -68,6 +70,7 @@ pub use origin::{Layer, Origin, Setting};
 pub use parse::Format;
 pub use policy::{Decision, Mode, ModeRefused, PolicyRule, PolicyTable, ToolMatch};
 pub use problem::{ConfigProblem, Excerpt, Severity};
+pub use profile::{NoSuchProfile, Profile};
 pub use project::{Brought, Project, ProjectStanding, Trust};
 pub use reference::{Reference, Resolver, Unresolved};
 pub use repeating::{Repeating, ToolRepeating};
@@ -119,7 +122,11 @@ pub struct Config {
     pub files: Vec<LoadedFile>,
     /// What came with the workspace; `None` when it has no files.
     pub project: Option<Project>,
-    /// Configured servers that [`Config::keep_only`] dropped.
+    /// `[profiles]`, by name.
+    pub profiles: IndexMap<String, Profile>,
+    /// Those that [`Config::with_profile`] has applied.
+    pub chosen: Vec<Profile>,
+    /// Configured servers that [`Config::keep_only`] or [`Config::with_profile`] dropped.
     pub left_out: Vec<ServerName>,
     pub(crate) secrets: secret::Secrets,
 }

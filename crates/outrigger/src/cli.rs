@@ -3,6 +3,7 @@
 mod artifacts;
 mod audit;
 mod gateway;
+mod hosts;
 
 use std::net::SocketAddr;
 mod runs;
@@ -16,7 +17,7 @@ use clap::{Args, Parser, Subcommand, ValueEnum};
 use clap_complete::Shell;
 use outrigger_host::config::Mode;
 
-pub(crate) use runs::{ResumeArgs, RunsArgs, RunsCommand, SettleArgs};
+pub(crate) use runs::{LatestArgs, ResumeArgs, RunsArgs, RunsCommand, SettleArgs};
 
 use crate::error::Exit;
 use crate::recording::Recorder;
@@ -26,8 +27,9 @@ pub(crate) use self::artifacts::{ArtifactsArgs, ArtifactsCommand, GcArgs};
 pub(crate) use self::gateway::{GatewayArgs, GatewayCommand};
 
 pub(crate) use self::audit::{AuditArgs, AuditCommand, Expected};
+pub(crate) use self::hosts::{ImportArgs, InstallArgs};
 
-pub(crate) use self::talk::{ChatArgs, PromptArgs, ResourceArgs};
+pub(crate) use self::talk::{AnswerArgs, AskArgs, ChatArgs, PromptArgs, ResourceArgs};
 
 const EXIT_CODES: &str = "\
 Exit codes:
@@ -73,6 +75,9 @@ pub(crate) struct Common {
     /// and `tools` end with 3
     #[arg(long, global = true, help_heading = "Everywhere")]
     pub(crate) locked: bool,
+    /// See and start only what this `[profiles.NAME]` of the configuration names
+    #[arg(long, global = true, value_name = "NAME", help_heading = "Everywhere")]
+    pub(crate) profile: Option<String>,
     /// Write every message to and from servers into FILE, a JSON document a line; `-` is standard
     /// error. An existing file is replaced
     #[arg(long, global = true, value_name = "FILE", help_heading = "Everywhere")]
@@ -173,6 +178,10 @@ pub(crate) enum Command {
     Serve(ServeArgs),
     /// Look after those who may connect to `serve`
     Gateway(GatewayArgs),
+    /// Take over the servers that other hosts have configured
+    Import(ImportArgs),
+    /// Enter this program in the server list of other hosts, or take it out again
+    Install(InstallArgs),
     /// Run a built-in server over standard input and output, for any MCP host
     Server(ServerArgs),
     /// List, fetch and remove weights of local models
@@ -195,31 +204,6 @@ pub(crate) enum Command {
     Completions(CompletionsArgs),
     /// Write man pages into a folder
     Man(ManArgs),
-}
-
-#[derive(Debug, Args)]
-pub(crate) struct AskArgs {
-    /// The question; from standard input when it is left out or `-`
-    pub(crate) question: Option<String>,
-    /// The model, as `provider:name`, `provider`, or `local[:NAME]`
-    #[arg(long, short, value_name = "MODEL")]
-    pub(crate) model: Option<String>,
-    /// Answer the questions of policy with yes for tools whose name matches (repeatable)
-    #[arg(long, value_name = "GLOB")]
-    pub(crate) allow: Vec<String>,
-    /// How freely to act: `plan` only reads, `auto` does not ask about what a rule allows; a deny
-    /// stays a deny [default: `policy.mode` of the configuration]
-    #[arg(long, value_name = "MODE")]
-    pub(crate) mode: Option<RunMode>,
-    /// One JSON document with answer, calls, outcomes and usage
-    #[arg(long)]
-    pub(crate) json: bool,
-    /// Afterwards, say what each server and turn cost
-    #[arg(long)]
-    pub(crate) stats: bool,
-    /// Threads of a local model [default: the physical cores]
-    #[arg(long, value_name = "N")]
-    pub(crate) threads: Option<usize>,
 }
 
 #[derive(Debug, Args)]
@@ -301,9 +285,13 @@ pub(crate) enum ConfigCommand {
 }
 
 #[derive(Debug, Args)]
+#[command(args_conflicts_with_subcommands = true)]
 pub(crate) struct GrantsArgs {
     #[command(subcommand)]
     pub(crate) command: Option<GrantsCommand>,
+    /// As JSON
+    #[arg(long)]
+    pub(crate) json: bool,
 }
 
 #[derive(Debug, Subcommand)]

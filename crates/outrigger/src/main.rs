@@ -12,6 +12,7 @@ mod display;
 mod eras;
 mod error;
 mod hooks;
+mod hosts;
 mod keyboard;
 mod loopback;
 mod models;
@@ -19,6 +20,7 @@ mod program;
 mod questions;
 mod recording;
 mod replay;
+mod rewrite;
 mod sampler;
 mod screen;
 mod secrets;
@@ -106,6 +108,8 @@ fn run(cli: Cli, screen: Screen) -> Result<ExitCode, CommandError> {
             ended
         }
         Command::Gateway(args) => command::gateway::run(&args, screen),
+        Command::Import(args) => runtime()?.block_on(command::import::run(common, &args, screen)),
+        Command::Install(args) => runtime()?.block_on(command::install::run(common, &args, screen)),
         Command::Server(args) => runtime()?.block_on(command::server::run(common, &args)),
         Command::Model(args) => runtime()?.block_on(command::model::run(args, screen)),
         Command::Doctor(args) => runtime()?.block_on(command::doctor::run(common, &args, screen)),

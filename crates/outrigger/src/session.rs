@@ -41,7 +41,7 @@ use crate::{hooks, surroundings, traces, visible};
 use world::{Person, Wire};
 
 pub(crate) use configuration::{
-    configuration, configuration_in, configuration_of, only, trusted, with_secrets,
+    configuration, configuration_in, configuration_of, narrowed, only, trusted, with_secrets,
 };
 pub(crate) use journal::open_journal;
 

@@ -9,6 +9,7 @@ use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
 use outrigger_host::Digest;
+use outrigger_host::config::foreign::{Places, Platform};
 use outrigger_host::config::{Surroundings, Trust};
 use outrigger_host::pins::PinFiles;
 
@@ -164,6 +165,24 @@ pub(crate) fn eras() -> Option<PathBuf> {
 /// The folder where it is kept what the gateway last knew of servers' tools; `None` without a home.
 pub(crate) fn gateway() -> Option<PathBuf> {
     xdg("XDG_CACHE_HOME", ".cache").map(|dir| dir.join("gateway"))
+}
+
+/// Where other hosts keep their server lists.
+pub(crate) fn hosts(common: &Common) -> Result<Places, CommandError> {
+    let folder = |name: &str| {
+        let path = set(name).map(PathBuf::from);
+        path.filter(|path| path.is_absolute())
+    };
+    let home = home().or_else(|| folder("USERPROFILE"));
+    Ok(Places {
+        platform: Platform::HERE,
+        home: home.ok_or_else(|| no_home("HOME"))?,
+        xdg_config: folder("XDG_CONFIG_HOME"),
+        app_data: folder("APPDATA"),
+        claude: folder("CLAUDE_CONFIG_DIR"),
+        codex: folder("CODEX_HOME"),
+        workspace: workspace(common)?,
+    })
 }
 
 /// The folder of weights.

@@ -1,15 +1,18 @@
-//! Which of a server's tools its configuration lets through, by globs over the server's own names.
+//! Which of a server's tools configuration lets through: by globs over the server's own names, and by
+//! the profile that is chosen.
 
 use globset::GlobMatcher;
 
-use super::ServerCatalog;
+use super::{CatalogTool, ServerCatalog};
+use crate::config::Profile;
 use crate::policy::{BadGlob, glob};
 
-/// `allowed_tools` and `disabled_tools` of one server.
+/// `allowed_tools` and `disabled_tools` of one server, and what profiles show.
 #[derive(Debug, Clone, Default)]
 pub struct ToolFilter {
     allowed: Option<Vec<GlobMatcher>>,
     disabled: Vec<GlobMatcher>,
+    profiles: Vec<Profile>,
 }
 
 /// Whether the same globs are written in the same order.
@@ -20,7 +23,14 @@ impl PartialEq for ToolFilter {
             texts.map(ToOwned::to_owned).collect()
         };
         let allowed = |filter: &Self| filter.allowed.as_deref().map(texts);
-        allowed(self) == allowed(other) && texts(&self.disabled) == texts(&other.disabled)
+        // Hosts that share a server would see what the profile of one of them hides.
+        let shown = |filter: &Self| -> Vec<_> {
+            let profiles = filter.profiles.iter();
+            profiles.map(|it| it.tools.as_deref().map(texts)).collect()
+        };
+        allowed(self) == allowed(other)
+            && texts(&self.disabled) == texts(&other.disabled)
+            && shown(self) == shown(other)
     }
 }
 
@@ -35,13 +45,25 @@ impl ToolFilter {
         Ok(Self {
             allowed: allowed.map(compile).transpose()?,
             disabled: compile(disabled)?,
+            profiles: Vec::new(),
         })
     }
 
+    /// The same, narrowed by each of these profiles.
+    #[must_use]
+    pub fn under(mut self, profiles: &[Profile]) -> Self {
+        self.profiles = profiles.to_vec();
+        self
+    }
+
     /// Whether a tool is let through.
-    pub fn admits(&self, raw_name: &str) -> bool {
+    pub fn admits(&self, tool: &CatalogTool) -> bool {
+        let raw_name = tool.raw_name.as_str();
         let listed = |list: &Vec<GlobMatcher>| list.iter().any(|glob| glob.is_match(raw_name));
-        !listed(&self.disabled) && self.allowed.as_ref().is_none_or(listed)
+        let shown = |profile: &Profile| profile.shows_tool(tool.name.as_str());
+        !listed(&self.disabled)
+            && self.allowed.as_ref().is_none_or(listed)
+            && self.profiles.iter().all(shown)
     }
 
     /// Entries that match no tool of the server: likely misspelt.
@@ -56,5 +78,38 @@ impl ToolFilter {
             .filter(|glob| !matches(glob))
             .map(|glob| glob.glob().to_string())
             .collect()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::path::Path;
+
+    use super::*;
+    use crate::config::Config;
+
+    #[test]
+    fn filters_of_different_profiles_are_not_the_same() {
+        let around = crate::config::Surroundings {
+            workspace: "/".into(),
+            user_dir: Some("/".into()),
+            managed_dir: None,
+            managed_file: None,
+            home: None,
+            env: std::collections::BTreeMap::new(),
+            explicit: Vec::new(),
+            trust: crate::config::Trust::Unsaid,
+            files: Some(std::collections::BTreeMap::from([(
+                Path::new("/outrigger.toml").to_owned(),
+                "[profiles.a]\ntools = [\"x\"]\n[profiles.b]\ntools = [\"y\"]\n[profiles.c]\nservers = [\"y\"]"
+                    .to_owned(),
+            )])),
+        };
+        let config: Config = crate::config::load(&around);
+        let under =
+            |name: &str| ToolFilter::default().under(&config.with_profile(name).unwrap().chosen);
+        assert!(under("a") == under("a"));
+        assert!(under("a") != under("b") && under("a") != under("c"));
+        assert!(under("a") != ToolFilter::default());
     }
 }

@@ -45,41 +45,46 @@ impl Literal {
 
     /// A name for it in a store: made of the key, fit for a file and a reference.
     pub fn name(&self) -> String {
-        let parts: Vec<&str> = self
-            .key
-            .split('.')
-            .filter(|part| {
-                !matches!(
-                    *part,
-                    "servers"
-                        | "mcpServers"
-                        | "mcp_servers"
-                        | "env"
-                        | "headers"
-                        | "model"
-                        | "providers"
-                        | "hooks"
-                )
-            })
-            .collect();
-        let name: String = parts
-            .join("-")
-            .chars()
-            .map(|c| {
-                if c.is_ascii_alphanumeric() || c == '_' || c == '-' {
-                    c
-                } else {
-                    '-'
-                }
-            })
-            .collect();
-        let name = name.trim_matches(['-', '_']);
-        let name: String = name.chars().take(100).collect();
-        if name.is_empty() {
-            "secret".to_owned()
-        } else {
-            name
-        }
+        literal_name(&self.key)
+    }
+}
+
+/// A name for a secret in a store: made of the key of its value (`servers.x.env.TOKEN`), fit for a file
+/// and a reference.
+pub fn literal_name(key: &str) -> String {
+    let parts: Vec<&str> = key
+        .split('.')
+        .filter(|part| {
+            !matches!(
+                *part,
+                "servers"
+                    | "mcpServers"
+                    | "mcp_servers"
+                    | "env"
+                    | "headers"
+                    | "model"
+                    | "providers"
+                    | "hooks"
+            )
+        })
+        .collect();
+    let name: String = parts
+        .join("-")
+        .chars()
+        .map(|c| {
+            if c.is_ascii_alphanumeric() || c == '_' || c == '-' {
+                c
+            } else {
+                '-'
+            }
+        })
+        .collect();
+    let name = name.trim_matches(['-', '_']);
+    let name: String = name.chars().take(100).collect();
+    if name.is_empty() {
+        "secret".to_owned()
+    } else {
+        name
     }
 }
 

@@ -71,6 +71,8 @@ fn load_files(around: &Surroundings, wanted: Vec<Wanted>) -> Config {
         problems,
         files,
         project,
+        profiles: IndexMap::new(),
+        chosen: Vec::new(),
         left_out: Vec::new(),
         hooks: Vec::new(),
         secret_timeout: Setting::builtin(SECRET_TIMEOUT),
@@ -325,6 +327,9 @@ fn tables(config: &mut Config, around: &Surroundings, read: &[Read]) {
         let mut report = Report::new(source);
         if let Some(node) = &tables.policy {
             lower::policy::lower(&mut report, node, &mut config.policy);
+        }
+        if let Some(node) = &tables.profiles {
+            lower::profile::lower(&mut report, node, &mut config.profiles);
         }
         if let Some(node) = &tables.hooks {
             lower::hook::lower(&mut report, around, node, &mut config.hooks, &mut found);

@@ -12,6 +12,7 @@ pub(crate) mod model;
 mod oauth;
 mod options;
 pub(crate) mod policy;
+pub(crate) mod profile;
 mod repeating;
 pub(crate) mod results;
 pub(crate) mod run;
@@ -59,6 +60,7 @@ pub(crate) struct RawServer {
 pub(crate) struct Tables {
     pub(crate) servers: Vec<RawServer>,
     pub(crate) policy: Option<Node>,
+    pub(crate) profiles: Option<Node>,
     pub(crate) model: Option<Node>,
     pub(crate) limits: Option<Node>,
     pub(crate) timeouts: Option<Node>,
@@ -86,6 +88,7 @@ const NATIVE_TABLES: &[&str] = &[
     "discovery",
     "results",
     "gateway",
+    "profiles",
 ];
 const SERVER_TABLES: &[&str] = &["mcpServers", "mcp_servers", "servers"];
 /// What VS Code puts beside `servers`, and what editors put into any JSON file.
@@ -160,6 +163,7 @@ fn top_level(report: &mut Report<'_>, tables: &mut Tables, entry: Entry, dialect
         "discovery" if own => tables.discovery = Some(entry.node),
         "results" if own => tables.results = Some(entry.node),
         "gateway" if own => tables.gateway = Some(entry.node),
+        "profiles" if own => tables.profiles = Some(entry.node),
         key if IGNORED.contains(&key) || key.starts_with(['_', '$', '/']) => {}
         _ if own => report.unknown(Severity::Error, &entry, "", NATIVE_TABLES),
         key => {

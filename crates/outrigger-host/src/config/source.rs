@@ -29,19 +29,25 @@ pub(crate) struct Source {
 impl Source {
     /// Reads a file; `None` when there is none.
     pub(crate) fn read(layer: Layer, path: &Path) -> Result<Option<Self>, Box<ConfigProblem>> {
+        Self::read_within(layer, path, MAX_FILE_BYTES)
+    }
+
+    /// The same within `most` bytes.
+    pub(crate) fn read_within(
+        layer: Layer,
+        path: &Path,
+        most: u64,
+    ) -> Result<Option<Self>, Box<ConfigProblem>> {
         let path: Arc<Path> = path.into();
         let whole = |message| Box::new(ConfigProblem::of_file(&path, message));
-        let bytes = match read_bounded(layer, &path) {
+        let bytes = match read_bounded(layer, &path, most) {
             Ok(bytes) => bytes,
             Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(None),
             Err(error) if error.kind() == std::io::ErrorKind::NotADirectory => return Ok(None),
             Err(error) => return Err(whole(format!("the file cannot be read: {error}"))),
         };
-        if bytes.len() as u64 > MAX_FILE_BYTES {
-            return Err(whole(format!(
-                "the file has more than {} MiB",
-                MAX_FILE_BYTES >> 20
-            )));
+        if bytes.len() as u64 > most {
+            return Err(whole(format!("the file has more than {} MiB", most >> 20)));
         }
         match decode(&bytes) {
             Ok(text) => Ok(Some(Self::new(layer, path, text))),
@@ -176,14 +182,14 @@ fn small(number: usize) -> u32 {
     u32::try_from(number).unwrap_or(u32::MAX)
 }
 
-fn read_bounded(layer: Layer, path: &Path) -> std::io::Result<Vec<u8>> {
+fn read_bounded(layer: Layer, path: &Path, most: u64) -> std::io::Result<Vec<u8>> {
     // A pipe that came with a checkout could block for ever; one named by `--config` was meant.
     if layer != Layer::Explicit && !std::fs::metadata(path)?.is_file() {
         return Err(std::io::Error::other("it is not a regular file"));
     }
     let mut bytes = Vec::new();
     std::fs::File::open(path)?
-        .take(MAX_FILE_BYTES + 1)
+        .take(most + 1)
         .read_to_end(&mut bytes)?;
     Ok(bytes)
 }

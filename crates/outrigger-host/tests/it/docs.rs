@@ -122,6 +122,7 @@ fn every_key_is_documented() {
         "[secrets]\n",
         "[artifacts]\n",
         "[results]\n",
+        "[profiles.x]\n",
         "[hooks]\n",
         "[[hooks.before_call]]\ncommand = ['x']\n",
     ] {

@@ -6,23 +6,21 @@ use std::time::Duration;
 use clap::{Args, Subcommand};
 use outrigger_host::config::{parse_duration, parse_size};
 
+use super::runs::LatestArgs;
+
 #[derive(Debug, Args)]
+#[command(args_conflicts_with_subcommands = true)]
 pub(crate) struct ArtifactsArgs {
     #[command(subcommand)]
     pub(crate) command: Option<ArtifactsCommand>,
+    #[command(flatten)]
+    pub(crate) list: LatestArgs,
 }
 
 #[derive(Debug, Subcommand)]
 pub(crate) enum ArtifactsCommand {
     /// The artifacts, those used last first
-    List {
-        /// How many
-        #[arg(long, short = 'n', default_value_t = 20)]
-        limit: u32,
-        /// As JSON
-        #[arg(long)]
-        json: bool,
-    },
+    List(LatestArgs),
     /// One artifact: what it is, where it came from, how it begins
     Show {
         /// `artifact://…`, or the first digits of it

@@ -2,25 +2,32 @@
 
 use clap::{ArgGroup, Args, Subcommand};
 
-use super::RunMode;
+use super::talk::AnswerArgs;
 
 #[derive(Debug, Args)]
+#[command(args_conflicts_with_subcommands = true)]
 pub(crate) struct RunsArgs {
     #[command(subcommand)]
     pub(crate) command: Option<RunsCommand>,
+    #[command(flatten)]
+    pub(crate) list: LatestArgs,
+}
+
+/// How a list is shown that has the latest first; also without the word `list`.
+#[derive(Debug, Args)]
+pub(crate) struct LatestArgs {
+    /// How many
+    #[arg(long, short = 'n', default_value_t = 20)]
+    pub(crate) limit: u32,
+    /// As JSON
+    #[arg(long)]
+    pub(crate) json: bool,
 }
 
 #[derive(Debug, Subcommand)]
 pub(crate) enum RunsCommand {
     /// The latest runs
-    List {
-        /// How many
-        #[arg(long, short = 'n', default_value_t = 20)]
-        limit: u32,
-        /// As JSON
-        #[arg(long)]
-        json: bool,
-    },
+    List(LatestArgs),
     /// One run: its turns, calls, decisions and outcomes
     Show {
         /// Its name, or the beginning or the last part of it
@@ -63,24 +70,6 @@ pub(crate) struct ResumeArgs {
     pub(crate) run: String,
     /// What you have to say now; needed where the model had answered
     pub(crate) more: Option<String>,
-    /// The model [default: that of the run]
-    #[arg(long, short, value_name = "MODEL")]
-    pub(crate) model: Option<String>,
-    /// Answer the questions of policy with yes for tools whose name matches (repeatable); never the
-    /// question whether a call whose outcome is unknown may be made again
-    #[arg(long, value_name = "GLOB")]
-    pub(crate) allow: Vec<String>,
-    /// How freely to act: `plan` only reads, `auto` does not ask about what a rule allows; a deny
-    /// stays a deny [default: `policy.mode` of the configuration]
-    #[arg(long, value_name = "MODE")]
-    pub(crate) mode: Option<RunMode>,
-    /// One JSON document with answer, calls, outcomes and usage
-    #[arg(long)]
-    pub(crate) json: bool,
-    /// Afterwards, say what each server and turn cost
-    #[arg(long)]
-    pub(crate) stats: bool,
-    /// Threads of a local model [default: the physical cores]
-    #[arg(long, value_name = "N")]
-    pub(crate) threads: Option<usize>,
+    #[command(flatten)]
+    pub(crate) how: AnswerArgs,
 }

@@ -1,8 +1,42 @@
-//! The flags of `chat`, `prompt` and `resource`.
+//! The flags of `ask` (and how `resume` answers), `chat`, `prompt` and `resource`.
 
 use clap::Args;
 
 use super::RunMode;
+
+#[derive(Debug, Args)]
+pub(crate) struct AskArgs {
+    /// The question; from standard input when it is left out or `-`
+    pub(crate) question: Option<String>,
+    #[command(flatten)]
+    pub(crate) how: AnswerArgs,
+}
+
+/// How a model is to answer.
+#[derive(Debug, Args)]
+pub(crate) struct AnswerArgs {
+    /// The model, as `provider:name`, `provider`, or `local[:NAME]` [default: the configured one; of
+    /// `resume`, that of the run]
+    #[arg(long, short, value_name = "MODEL")]
+    pub(crate) model: Option<String>,
+    /// Answer the questions of policy with yes for tools whose name matches (repeatable); never the
+    /// question whether a call whose outcome is unknown may be made again
+    #[arg(long, value_name = "GLOB")]
+    pub(crate) allow: Vec<String>,
+    /// How freely to act: `plan` only reads, `auto` does not ask about what a rule allows; a deny
+    /// stays a deny [default: `policy.mode` of the configuration]
+    #[arg(long, value_name = "MODE")]
+    pub(crate) mode: Option<RunMode>,
+    /// One JSON document with answer, calls, outcomes and usage
+    #[arg(long)]
+    pub(crate) json: bool,
+    /// Afterwards, say what each server and turn cost
+    #[arg(long)]
+    pub(crate) stats: bool,
+    /// Threads of a local model [default: the physical cores]
+    #[arg(long, value_name = "N")]
+    pub(crate) threads: Option<usize>,
+}
 
 #[derive(Debug, Args)]
 pub(crate) struct ChatArgs {

@@ -7,7 +7,7 @@ use std::process::ExitCode;
 
 use outrigger_journal::{ArtifactLine, Artifacts, GcReport, GcRules};
 
-use crate::cli::{ArtifactsArgs, ArtifactsCommand, Common, GcArgs};
+use crate::cli::{ArtifactsArgs, ArtifactsCommand, Common, GcArgs, LatestArgs};
 use crate::error::{CommandError, Exit};
 use crate::screen::{Label, Screen};
 use crate::{session, surroundings, visible};
@@ -17,14 +17,13 @@ pub(crate) async fn run(
     args: ArtifactsArgs,
     screen: Screen,
 ) -> Result<ExitCode, CommandError> {
-    let command = args.command.unwrap_or(ArtifactsCommand::List {
-        limit: 20,
-        json: false,
-    });
+    let command = args.command.unwrap_or(ArtifactsCommand::List(args.list));
     let journal = session::open_journal(common, screen)?;
     let artifacts = Artifacts::open(&surroundings::artifacts(common)?, &journal);
     match command {
-        ArtifactsCommand::List { limit, json } => list(&artifacts, limit, json, screen).await?,
+        ArtifactsCommand::List(LatestArgs { limit, json }) => {
+            list(&artifacts, limit, json, screen).await?;
+        }
         ArtifactsCommand::Show { handle, json } => {
             show::run(&artifacts, &handle, json, screen).await?;
         }

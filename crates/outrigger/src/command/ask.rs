@@ -12,7 +12,7 @@ use outrigger_model::ModelErrorKind;
 use tokio_util::sync::CancellationToken;
 
 use crate::answer;
-use crate::cli::{AskArgs, Common, RunMode};
+use crate::cli::{AnswerArgs, AskArgs, Common};
 use crate::display::{Display, Show, seconds};
 use crate::error::{CommandError, Exit};
 use crate::sampler::RunModel;
@@ -26,7 +26,7 @@ pub(crate) async fn run(
     screen: Screen,
 ) -> Result<ExitCode, CommandError> {
     let cancel = CancellationToken::new();
-    session::interruptible(&cancel, ask(common, args, screen, &cancel)).await
+    session::interruptible(&cancel, Box::pin(ask(common, args, screen, &cancel))).await
 }
 
 async fn ask(
@@ -39,12 +39,7 @@ async fn ask(
     let job = Job {
         command: "ask",
         question: Some(question.clone()),
-        model: args.model,
-        allow: args.allow,
-        mode: args.mode,
-        json: args.json,
-        stats: args.stats,
-        threads: args.threads,
+        how: args.how,
         chain: Vec::new(),
         wanted: Wanted::Question(question),
     };
@@ -57,12 +52,7 @@ pub(super) struct Job {
     pub(super) command: &'static str,
     /// What the run is about.
     pub(super) question: Option<String>,
-    pub(super) model: Option<String>,
-    pub(super) allow: Vec<String>,
-    pub(super) mode: Option<RunMode>,
-    pub(super) json: bool,
-    pub(super) stats: bool,
-    pub(super) threads: Option<usize>,
+    pub(super) how: AnswerArgs,
     /// The runs that it goes on with.
     pub(super) chain: Vec<RunId>,
     pub(super) wanted: Wanted,
@@ -83,12 +73,12 @@ pub(super) async fn answer(
     screen: Screen,
     cancel: &CancellationToken,
 ) -> Result<ExitCode, CommandError> {
-    let mut config = session::configuration_in(job.mode, common, screen)?;
+    let mut config = session::configuration_in(job.how.mode, common, screen)?;
     // A mistyped glob is told before a model is loaded for it.
-    Policy::new(&config.policy, &job.allow)?;
-    let wanted = job.model.as_deref();
-    let model = models::of_run(common, wanted, &mut config, job.threads, screen).await?;
-    let show = if screen.data_is_read_live() && !job.json {
+    Policy::new(&config.policy, &job.how.allow)?;
+    let wanted = job.how.model.as_deref();
+    let model = models::of_run(common, wanted, &mut config, job.how.threads, screen).await?;
+    let show = if screen.data_is_read_live() && !job.how.json {
         Show::RunAndText
     } else {
         Show::Run
@@ -107,7 +97,7 @@ pub(super) async fn answer(
         observers: vec![display.clone()],
         person: Asked::Person,
         sampler: Some(Arc::new(RunModel(Arc::clone(&model)))),
-        allow: &job.allow,
+        allow: &job.how.allow,
     })
     .await?;
     let session = session
@@ -122,16 +112,16 @@ pub(super) async fn answer(
     };
     let mut answer = Box::pin(have_answered(&agent, job.wanted, &display, cancel)).await;
     drop(agent);
-    if !job.json && !answer.text.is_empty() && !display.has_printed(&answer.text) {
+    if !job.how.json && !answer.text.is_empty() && !display.has_printed(&answer.text) {
         screen.foreign(&format!("{}\n", answer.text.trim_end()))?;
     }
     wait_for_late(&session, screen, cancel).await;
     answer.calls.unknown = u32::try_from(session.host.unknown_calls()).unwrap_or(u32::MAX);
     let (run, journal) = (session.run.id().clone(), session.journal.clone());
     session.close(Some(answer.run_ended()), screen).await?;
-    if job.json {
+    if job.how.json {
         answer::print_json(&answer, &run, &reopen(journal, common)?, screen).await?;
-    } else if job.stats {
+    } else if job.how.stats {
         answer::print_stats(&run, &reopen(journal, common)?, screen).await?;
     }
     verdict(&answer, &run, screen)

@@ -41,7 +41,7 @@ async fn doctor(
     cancel: &CancellationToken,
 ) -> Result<ExitCode, CommandError> {
     // Broken files are what a doctor is for: they are told below, and the rest is still looked at.
-    let config = session::trusted(common, screen)?;
+    let config = session::narrowed(session::trusted(common, screen)?, common)?;
     let session = Session::look(common, &config, screen).await?;
     let patience = Duration::from_secs(120);
     session.host.wake(true);

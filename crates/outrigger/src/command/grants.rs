@@ -18,7 +18,7 @@ pub(crate) fn run(
 ) -> Result<ExitCode, CommandError> {
     let grants = session::grants(common)?;
     match &args.command {
-        None => list(&grants.all(), false, screen),
+        None => list(&grants.all(), args.json, screen),
         Some(GrantsCommand::List { json }) => list(&grants.all(), *json, screen),
         Some(GrantsCommand::Revoke { ids, all }) => {
             if let Some(id) = ids

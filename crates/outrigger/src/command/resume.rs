@@ -8,7 +8,7 @@ use tokio_util::sync::CancellationToken;
 
 use super::ask::{self, Job, Wanted};
 use super::runs;
-use crate::cli::{Common, ResumeArgs};
+use crate::cli::{AnswerArgs, Common, ResumeArgs};
 use crate::error::CommandError;
 use crate::screen::{Label, Screen};
 use crate::{session, surroundings};
@@ -65,12 +65,10 @@ async fn resume(
     let job = Job {
         command: RESUME,
         question: question.map(ToOwned::to_owned),
-        model: args.model.clone().or(run.model.clone()),
-        allow: args.allow,
-        mode: args.mode,
-        json: args.json,
-        stats: args.stats,
-        threads: args.threads,
+        how: AnswerArgs {
+            model: args.how.model.or(run.model),
+            ..args.how
+        },
         chain: ids,
         wanted: Wanted::More(Box::new(earlier), chain, args.more),
     };

@@ -8,7 +8,7 @@ use std::process::ExitCode;
 
 use outrigger_journal::{Event, Journal, RunSummary};
 
-use crate::cli::{Common, RunsArgs, RunsCommand};
+use crate::cli::{Common, LatestArgs, RunsArgs, RunsCommand};
 use crate::error::{CommandError, Exit};
 use crate::screen::{Label, Screen};
 use crate::{answer, session, visible};
@@ -18,13 +18,12 @@ pub(crate) async fn run(
     args: RunsArgs,
     screen: Screen,
 ) -> Result<ExitCode, CommandError> {
-    let command = args.command.unwrap_or(RunsCommand::List {
-        limit: 20,
-        json: false,
-    });
+    let command = args.command.unwrap_or(RunsCommand::List(args.list));
     let journal = session::open_journal(common, screen)?;
     match command {
-        RunsCommand::List { limit, json } => list(&journal, limit, json, screen).await?,
+        RunsCommand::List(LatestArgs { limit, json }) => {
+            list(&journal, limit, json, screen).await?;
+        }
         RunsCommand::Show { run, json } => show(&journal, &run, json, screen).await?,
         RunsCommand::Unknown { json } => unknown::list(&journal, json, screen).await?,
         RunsCommand::Settle(args) => settle::run(common, &journal, args, screen).await?,

@@ -3,6 +3,7 @@
 use std::process::ExitCode;
 use std::sync::Arc;
 
+use outrigger_connect::ServerName;
 use outrigger_host::catalog::CatalogTool;
 use outrigger_host::config::{Config, EntryState};
 use outrigger_host::toolset::nearest;
@@ -16,6 +17,9 @@ use crate::error::{CommandError, Exit};
 use crate::screen::{Label, Screen};
 use crate::session::{self, Session};
 use crate::visible;
+
+/// The built-in servers, which a profile may leave out too.
+const BUILT_IN: [&str; 4] = ["time", "workspace", "echo", "resources"];
 
 /// One tool, stage by stage.
 struct Way {
@@ -56,14 +60,18 @@ async fn why(
     let session = Session::look(common, &config, screen).await?;
     let session = session.settled(session::PATIENCE, cancel, screen).await?;
     let ways = ways(&session.host, &config, &args.tool);
-    let missing = if ways.is_empty() {
-        Some(not_there(&session.host, &args.tool))
+    let unseen = hidden_with_its_server(&config, &args.tool);
+    let missing = if ways.is_empty() && unseen.is_none() {
+        Some(not_there(&session.host, &config, &args.tool))
     } else {
         None
     };
     session.close(None, screen).await?;
     if let Some(error) = missing {
         return Err(error);
+    }
+    if let Some(unseen) = unseen.filter(|_| ways.is_empty()) {
+        return say_unseen(args, &unseen, screen);
     }
     if args.json {
         screen.json(&ways.iter().map(as_json).collect::<Vec<_>>())?;
@@ -127,8 +135,57 @@ impl Way {
     }
 }
 
-/// Which list of the server's entry it is, and where that stands.
+/// Why the server of a tool is not there, when a profile leaves it out: what it would have is not known.
+fn hidden_with_its_server(config: &Config, wanted: &str) -> Option<String> {
+    let mut gone = config
+        .left_out
+        .iter()
+        .map(ServerName::as_str)
+        .chain(BUILT_IN);
+    let profile = gone.find_map(|server| {
+        let named = wanted.starts_with(&format!("mcp__{server}__"));
+        config
+            .hiding_server(server)
+            .filter(|_| named)
+            .map(|profile| (server, profile))
+    });
+    let (server, profile) = profile?;
+    Some(format!(
+        "the profile `{}` at {} does not name the server `{server}`, which is not started",
+        profile.name, profile.origin
+    ))
+}
+
+fn say_unseen(args: &WhyArgs, why: &str, screen: Screen) -> Result<ExitCode, CommandError> {
+    if args.json {
+        screen.json(&json!([{
+            "name": args.tool,
+            "discovered": false,
+            "withheld": why,
+            "active": false,
+        }]))?;
+        return Ok(Exit::Done.into());
+    }
+    let name = visible::line(&args.tool);
+    screen.data(&format!("{}\n", screen.ink(Label::Name, &name)))?;
+    for (key, text) in [
+        ("let through", format!("no: {why}")),
+        ("active", "no".to_owned()),
+    ] {
+        let text = visible::line(&text);
+        screen.data(&format!("  {key:<12} {}\n", screen.ink(Label::Bad, &text)))?;
+    }
+    Ok(Exit::Done.into())
+}
+
+/// Which list of the server's entry it is, or which profile, and where that stands.
 fn keeps_back(config: &Config, tool: &CatalogTool) -> String {
+    if let Some(profile) = config.hiding_tool(tool.name.as_str()) {
+        return format!(
+            "the profile `{}` at {} does not name it",
+            profile.name, profile.origin
+        );
+    }
     let entry = config.servers.get(&tool.server);
     let Some(EntryState::Ready(settings)) = entry.map(|entry| &entry.state) else {
         return "the configuration of its server".to_owned();
@@ -147,7 +204,7 @@ fn keeps_back(config: &Config, tool: &CatalogTool) -> String {
 }
 
 /// Nothing of that name: its server may be missing, or the name be misspelt.
-fn not_there(host: &Host, wanted: &str) -> CommandError {
+fn not_there(host: &Host, config: &Config, wanted: &str) -> CommandError {
     let server = wanted
         .strip_prefix("mcp__")
         .and_then(|rest| rest.split_once("__"))
@@ -171,7 +228,13 @@ fn not_there(host: &Host, wanted: &str) -> CommandError {
     let withheld = catalog.servers.values().flat_map(|server| &server.withheld);
     let offered = catalog.tools().chain(withheld);
     let near = nearest(offered.map(|tool| tool.name.as_str()), wanted);
-    let error = CommandError::usage(format!("no connected server has a tool `{wanted}`"));
+    let mut error = CommandError::usage(format!("no connected server has a tool `{wanted}`"));
+    if let Some(profile) = config.chosen.last() {
+        error = error.hint(format!(
+            "the profile `{}` may leave its server out: try it without `--profile`",
+            profile.name
+        ));
+    }
     error.did_you_mean(&near, "`outrigger tools` lists what they have")
 }
 

@@ -68,6 +68,23 @@ pub(crate) fn keep(reference: &Reference, secret: &str) -> Result<(), Unresolved
     }
 }
 
+/// Keeps secrets where planned references say, and then does `work`. Where one of both fails, none of
+/// these secrets is kept.
+pub(crate) fn keep_while<'s, T, E: From<Unresolved>>(
+    secrets: impl IntoIterator<Item = (Reference, &'s str)>,
+    work: impl FnOnce() -> Result<T, E>,
+) -> Result<T, E> {
+    let mut kept = Vec::new();
+    let all = || {
+        for (reference, secret) in secrets {
+            keep(&reference, secret)?;
+            kept.push(reference);
+        }
+        work()
+    };
+    all().inspect_err(|_| kept.iter().for_each(forget))
+}
+
 /// Takes back what was just kept.
 pub(crate) fn forget(reference: &Reference) {
     match reference {

@@ -28,7 +28,18 @@ pub(crate) fn configuration(common: &Common, screen: Screen) -> Result<Config, C
         let error = CommandError::usage("the configuration cannot be used; nothing was started");
         return Err(error.hint("`outrigger doctor` looks at the rest"));
     }
-    Ok(config)
+    narrowed(config, common)
+}
+
+/// The configuration under the profile that was asked for.
+pub(crate) fn narrowed(config: Config, common: &Common) -> Result<Config, CommandError> {
+    let Some(name) = &common.profile else {
+        return Ok(config);
+    };
+    config.with_profile(name).map_err(|unknown| {
+        let hint = visible::line(&unknown.hint()).into_owned();
+        CommandError::usage(unknown.to_string()).hint(hint)
+    })
 }
 
 /// The configuration after the person was asked about the folder's own, where there is one to ask.
@@ -93,7 +104,7 @@ pub(crate) fn configuration_of(
         let error = format!("the configuration cannot be used: {problem}");
         return Err(CommandError::usage(error));
     }
-    let mut config = config.for_principal(principal)?;
+    let mut config = narrowed(config.for_principal(principal)?, common)?;
     if let Some(mode) = mode.map(outrigger_host::config::Mode::from)
         && (mode > config.policy.mode.value || !config.has_mode(principal))
     {
@@ -113,6 +124,13 @@ pub(crate) fn only(config: &mut Config, name: &str) -> Result<(), CommandError> 
         && matches!(entry.state, EntryState::Disabled)
     {
         let error = format!("the server `{name}` is switched off at {}", entry.origin);
+        return Err(CommandError::usage(error));
+    }
+    if let Some(profile) = config.hiding_server(name).filter(|_| !known.contains(name)) {
+        let error = format!(
+            "the profile `{}` at {} does not name a server `{name}`",
+            profile.name, profile.origin
+        );
         return Err(CommandError::usage(error));
     }
     if config.keep_only(name) {

@@ -11,7 +11,7 @@ mod offers;
 mod principals;
 mod raw;
 mod sdks;
-mod served;
+pub(crate) mod served;
 mod starting;
 mod tasks;
 

@@ -69,7 +69,7 @@ fn is_local(written: &str) -> bool {
 }
 
 /// The password, secret-looking parameters and key-shaped parts of an address.
-pub(super) fn hidden_parts(written: &str) -> Vec<String> {
+pub(crate) fn hidden_parts(written: &str) -> Vec<String> {
     let mut hidden: Vec<String> = Vec::new();
     if let Some((_, rest)) = written.split_once("://")
         && let Some((user, _)) = rest

@@ -8,6 +8,7 @@ use super::transport::{self, Draft};
 use super::{Dialect, RawServer};
 use crate::config::defaults::ServerDefaults;
 use crate::config::expand::{self, Expanded};
+use crate::config::foreign::{is_ourselves, leads_here};
 use crate::config::gap::{Gap, Slot};
 use crate::config::literal::{self, Literal};
 use crate::config::node::{Entry, Node, Pos, Value};
@@ -20,7 +21,7 @@ use crate::config::server::{EntryState, ServerSettings, WrittenKey};
 use crate::config::source::Source;
 use crate::config::surroundings::Surroundings;
 use crate::config::value;
-use outrigger_connect::{ServerName, ServerSpec};
+use outrigger_connect::{ServerName, ServerSpec, TransportSpec};
 
 /// What lowering a server gives.
 pub(crate) struct Lowered {
@@ -153,9 +154,21 @@ impl Lowering<'_> {
         if self.report.has_errors() {
             return None;
         }
+        let transport = transport?;
+        let ourselves = match &transport {
+            TransportSpec::Stdio(stdio) => {
+                is_ourselves(&stdio.command, stdio.args.iter().map(String::as_str))
+            }
+            TransportSpec::Http(http) => leads_here(name.as_str(), http.url.as_str()),
+            _ => false,
+        };
+        if ourselves && raw.dialect == Dialect::Foreign {
+            // What `install` enters for other hosts into a file that is read here too.
+            return Some(EntryState::Disabled);
+        }
         let spec = ServerSpec {
             name: name.clone(),
-            transport: transport?,
+            transport,
             protocol: rest.protocol,
             versions: rest.versions,
             deadlines: rest.deadlines,

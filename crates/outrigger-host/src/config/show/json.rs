@@ -7,6 +7,7 @@ use crate::config::model::ProviderState;
 use crate::config::origin::{Origin, Setting};
 use crate::config::policy::PolicyRule;
 use crate::config::problem::{ConfigProblem, Severity};
+use crate::config::profile::Profile;
 use crate::config::server::{EntryState, WrittenKey};
 use crate::config::{Config, FileState, Format, LoadedFile};
 use crate::policy::Condition;
@@ -51,6 +52,8 @@ pub fn to_json(config: &Config) -> Value {
         "discovery": discovery(config),
         "results": results(config),
         "gateway": written(&config.gateway.written),
+        "profiles": config.profiles.iter().map(|(name, it)| (name.clone(), profile(it))).collect::<Map<_, _>>(),
+        "profile": list(&config.chosen, |profile| profile.name.as_str().into()),
         "hooks": list(&config.hooks, |hook| json!({
             "event": hook.event.as_str(),
             "trusted": hook.is_trusted(),
@@ -211,6 +214,17 @@ fn results(config: &Config) -> Value {
     );
     all.insert("tools".to_owned(), tools);
     Value::Object(all)
+}
+
+fn profile(profile: &Profile) -> Value {
+    let mut object = json!({
+        "description": profile.description,
+        "origin": origin(&profile.origin),
+    });
+    for (key, globs) in profile.written() {
+        object[key] = globs.into();
+    }
+    object
 }
 
 fn discovery(config: &Config) -> Value {

@@ -30,6 +30,7 @@ pub fn render(config: &Config, origin: bool) -> String {
     page.discovery(config);
     page.results(config);
     page.gateway(config);
+    page.profiles(config);
     page.hooks(config);
     let errors: Vec<_> = config
         .problems
@@ -220,6 +221,21 @@ impl Page {
             let later = &results.tools[at + 1..];
             if !later.iter().any(|other| other.written == room.written) {
                 self.line(&key(&room.written), &room.tokens.into(), Some(&room.origin));
+            }
+        }
+    }
+
+    fn profiles(&mut self, config: &Config) {
+        for (name, profile) in &config.profiles {
+            self.blank();
+            self.header(&format!("[profiles.{}]", key(name)), &profile.origin);
+            if let Some(description) = &profile.description {
+                self.line("description", &description.as_str().into(), None);
+            }
+            for (name, globs) in profile.written() {
+                if let Some(globs) = globs {
+                    self.line(name, &globs.into(), None);
+                }
             }
         }
     }

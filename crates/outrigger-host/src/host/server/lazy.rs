@@ -72,9 +72,7 @@ impl Life {
             took: Duration::ZERO,
         };
         let mut catalog = ServerCatalog::read(recipe.name(), recipe.standing, listing);
-        catalog
-            .tools
-            .retain(|tool| recipe.filter.admits(&tool.raw_name));
+        catalog.tools.retain(|tool| recipe.filter.admits(tool));
         catalog.remembered = true;
         (!catalog.tools.is_empty()).then_some(catalog)
     }

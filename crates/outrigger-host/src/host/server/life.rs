@@ -290,7 +290,7 @@ impl Life {
                 "configuration names the tool `{stranger}`, which the server does not have"
             ));
         }
-        let admits = |tool: &mut Arc<CatalogTool>| !self.recipe().filter.admits(&tool.raw_name);
+        let admits = |tool: &mut Arc<CatalogTool>| !self.recipe().filter.admits(tool);
         catalog.withheld = catalog.tools.extract_if(.., admits).collect();
         if let Some(identity) = &self.recipe().identity {
             let told = catalog.instructions.as_ref().filter(|told| told.shown);

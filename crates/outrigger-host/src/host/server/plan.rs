@@ -8,7 +8,7 @@ use super::Failure;
 use super::running::Recipe;
 use crate::catalog::{Standing, ToolFilter};
 use crate::config::{
-    Config, EntryState, Layer, Repeating, ServerDefaults, ServerSettings, ServerStart, Sharing,
+    Config, EntryState, Layer, Profile, Repeating, ServerSettings, ServerStart, Sharing, profile,
 };
 use crate::host::Builtin;
 use crate::pins::ServerIdentity;
@@ -47,7 +47,7 @@ impl Plan {
         let ours = builtins
             .iter()
             .filter(|builtin| !config.servers.contains_key(&builtin.name))
-            .map(|builtin| Self::builtin(builtin, &config.defaults));
+            .map(|builtin| Self::builtin(builtin, config));
         let configured = config.servers.values().map(|entry| {
             let start = match &entry.state {
                 EntryState::Disabled => Start::Disabled,
@@ -64,7 +64,9 @@ impl Plan {
                         .collect();
                     Start::SetAside(Failure::config(error, hints))
                 }
-                EntryState::Ready(settings) => Self::configured(settings, entry.origin.layer),
+                EntryState::Ready(settings) => {
+                    Self::configured(settings, entry.origin.layer, &config.chosen)
+                }
             };
             let description = match &entry.state {
                 EntryState::Ready(settings) => settings.description.clone(),
@@ -79,7 +81,8 @@ impl Plan {
         ours.chain(configured).collect()
     }
 
-    fn builtin(builtin: &Builtin, defaults: &ServerDefaults) -> Self {
+    fn builtin(builtin: &Builtin, config: &Config) -> Self {
+        let defaults = &config.defaults;
         let spec = ServerSpec {
             name: builtin.name.clone(),
             transport: TransportSpec::InProcess(InProcessSpec(Arc::clone(&builtin.pipe))),
@@ -92,11 +95,17 @@ impl Plan {
             builtin: true,
             ..Standing::default()
         };
+        // It reads what other tools returned, and has none that a profile could mean.
+        let profiles = if builtin.name.as_str() == profile::ARTIFACTS {
+            &[]
+        } else {
+            config.chosen.as_slice()
+        };
         let start = Start::Connect {
             recipe: Box::new(Recipe {
                 spec,
                 standing,
-                filter: ToolFilter::default(),
+                filter: ToolFilter::default().under(profiles),
                 identity: None,
                 answers: Answers::default(),
                 repeating: Repeating::default(),
@@ -116,7 +125,7 @@ impl Plan {
         }
     }
 
-    fn configured(settings: &ServerSettings, layer: Layer) -> Start {
+    fn configured(settings: &ServerSettings, layer: Layer, profiles: &[Profile]) -> Start {
         let standing = Standing {
             builtin: false,
             read_only: settings.read_only && layer.may_loosen(),
@@ -135,7 +144,7 @@ impl Plan {
                 recipe: Box::new(Recipe {
                     spec: settings.spec.clone(),
                     standing,
-                    filter,
+                    filter: filter.under(profiles),
                     identity: Some(ServerIdentity {
                         name: settings.spec.name.clone(),
                         digest: settings.identity(),

@@ -6,8 +6,7 @@
 //! followed.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::fs;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::process::ExitCode;
 
 use outrigger_host::config::import::rewritten;
@@ -15,19 +14,14 @@ use outrigger_host::config::{self, Literal, Reference};
 
 use crate::cli::{Common, Store};
 use crate::error::{CommandError, Exit};
-use crate::keyboard::Keyboard;
+use crate::rewrite::{self, Rewrite, agreed};
 use crate::screen::{Label, Screen};
 use crate::secrets::store;
 use crate::{surroundings, visible};
 
-/// What stands for a secret in what is shown.
-const MASK: &str = "••••";
-
 /// One file and what is to become of it.
 struct Plan<'a> {
-    file: PathBuf,
-    before: String,
-    after: String,
+    rewrite: Rewrite,
     moved: Vec<(&'a Literal, Reference)>,
 }
 
@@ -60,10 +54,14 @@ pub(super) async fn run(
         return Ok(Exit::Done.into());
     }
     for plan in &plans {
-        show(plan, screen)?;
+        let secrets = plan.moved.iter();
+        let secrets: Vec<_> = secrets
+            .map(|(literal, _)| literal.reveal().to_owned())
+            .collect();
+        plan.rewrite.show(&secrets, screen)?;
     }
     if !yes {
-        agreed(screen).await?;
+        agreed("Move these secrets?", screen).await?;
     }
     for plan in &plans {
         carry_out(plan, screen)?;
@@ -86,139 +84,38 @@ fn plan<'a>(literals: &[&'a Literal], to: Store) -> Result<Vec<Plan<'a>>, Comman
             taken.insert(reference.clone());
             moved.push((literal, reference));
         }
-        // A link stays a link: what it leads to is changed.
-        let file = fs::canonicalize(file).map_err(|error| unreadable(file, &error))?;
-        let before = fs::read_to_string(&file).map_err(|error| unreadable(&file, &error))?;
+        let (file, before) = rewrite::read(file)?;
+        let before = before.unwrap_or_default();
         let pairs: Vec<_> = moved
             .iter()
             .map(|(literal, reference)| (*literal, reference))
             .collect();
         let after = rewritten(&before, &pairs)
             .map_err(|left_alone| CommandError::failed(left_alone.to_string()))?;
-        plans.push(Plan {
+        let before = Some(before);
+        let rewrite = Rewrite {
             file,
             before,
             after,
-            moved,
-        });
+        };
+        plans.push(Plan { rewrite, moved });
     }
     Ok(plans)
 }
 
-fn unreadable(file: &Path, error: &std::io::Error) -> CommandError {
-    CommandError::failed(format!("`{}` cannot be read: {error}", file.display()))
-}
-
-/// The lines that change, the secrets in them masked.
-fn show(plan: &Plan<'_>, screen: Screen) -> Result<(), CommandError> {
-    let masked = |line: &str| {
-        let mut line = line.to_owned();
-        for (literal, _) in &plan.moved {
-            let quoted = serde_json::Value::from(literal.reveal()).to_string();
-            line = line.replace(literal.reveal(), MASK);
-            line = line.replace(quoted.trim_matches('"'), MASK);
-        }
-        visible::line(&line).into_owned()
-    };
-    screen.data(&format!(
-        "{}\n",
-        visible::line(&plan.file.display().to_string())
-    ))?;
-    let (before, after) = (plan.before.lines(), plan.after.lines());
-    for (number, (before, after)) in before.zip(after).enumerate() {
-        if before == after {
-            continue;
-        }
-        for (sign, line, label) in [("-", before, Label::Bad), ("+", after, Label::Good)] {
-            let line = format!("{sign}{:>5}  {}", number + 1, masked(line));
-            screen.data(&format!("{}\n", screen.ink(label, &line)))?;
-        }
-    }
-    Ok(())
-}
-
-async fn agreed(screen: Screen) -> Result<(), CommandError> {
-    if !screen.can_ask() {
-        let error = CommandError::new(
-            Exit::Refused,
-            "nothing was changed: nobody is there to agree",
-        );
-        return Err(error.hint("`--yes` agrees in advance"));
-    }
-    screen.prompt("Move these secrets? [y]es, [n]o: ");
-    let answer = Keyboard::default().line().await.unwrap_or_default();
-    match answer.trim().to_lowercase().as_str() {
-        "y" | "yes" => Ok(()),
-        _ => Err(CommandError::new(Exit::Refused, "nothing was changed")),
-    }
-}
-
-/// Stores the secrets of one file, keeps the file as it was, and writes it anew. Whatever fails, the
-/// file is either as it was, with nothing stored for it, or whole and new.
+/// Stores the secrets of one file, and writes it anew. Whatever fails, the file is either as it was, with
+/// nothing stored for it, or whole and new.
 fn carry_out(plan: &Plan<'_>, screen: Screen) -> Result<(), CommandError> {
-    let mut kept = Vec::new();
-    let done = store_and_write(plan, &mut kept);
-    let backup = done.inspect_err(|_| {
-        for reference in &kept {
-            store::forget(reference);
-        }
-    })?;
-    let file = plan.file.display().to_string();
+    let secrets = plan.moved.iter();
+    let secrets = secrets.map(|(literal, reference)| (reference.clone(), literal.reveal()));
+    let backup = store::keep_while(secrets, || plan.rewrite.carry_out())?;
+    let file = plan.rewrite.file.display().to_string();
     let count = visible::count(plan.moved.len() as u64, "secret");
+    let backup = backup.unwrap_or_default().display().to_string();
     screen.say(format_args!(
         "{count} moved out of {}. The file as it was, secrets included, is {}: delete it when all works",
         visible::line(&file),
-        visible::line(&backup.display().to_string())
+        visible::line(&backup)
     ));
     Ok(())
-}
-
-fn store_and_write(plan: &Plan<'_>, kept: &mut Vec<Reference>) -> Result<PathBuf, CommandError> {
-    for (literal, reference) in &plan.moved {
-        store::keep(reference, literal.reveal())?;
-        kept.push(reference.clone());
-    }
-    let unwritten = |error: std::io::Error| {
-        CommandError::failed(format!(
-            "`{}` cannot be written: {error}",
-            plan.file.display()
-        ))
-    };
-    // Somebody may have changed it while the question was open.
-    let now = fs::read_to_string(&plan.file).map_err(unwritten)?;
-    if now != plan.before {
-        let error = format!(
-            "`{}` has changed meanwhile; nothing was done to it",
-            plan.file.display()
-        );
-        return Err(CommandError::failed(error));
-    }
-    let backup = beside(&plan.file, "backup", plan.before.as_bytes())?;
-    let fresh = beside(&plan.file, "new", plan.after.as_bytes())?;
-    let permissions = fs::metadata(&plan.file).map_err(unwritten)?.permissions();
-    fs::set_permissions(&fresh, permissions)
-        .and_then(|()| fs::rename(&fresh, &plan.file))
-        .inspect_err(|_| drop(fs::remove_file(&fresh)))
-        .map_err(unwritten)?;
-    Ok(backup)
-}
-
-/// A new file beside `file`, with mode 0600.
-fn beside(file: &Path, ending: &str, bytes: &[u8]) -> Result<PathBuf, CommandError> {
-    let name = file.file_name().unwrap_or_default().to_string_lossy();
-    for number in 0..1000_u32 {
-        let number = if number == 0 {
-            String::new()
-        } else {
-            format!("-{number}")
-        };
-        let path = file.with_file_name(format!("{name}.{ending}{number}"));
-        if store::keep_in_file(&path, bytes)? {
-            return Ok(path);
-        }
-    }
-    Err(CommandError::failed(format!(
-        "there is no free name beside `{}`",
-        file.display()
-    )))
 }

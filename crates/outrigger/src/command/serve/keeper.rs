@@ -108,6 +108,7 @@ impl Sessions {
             "server": self.args.server,
             "allow": self.args.allow,
             "locked": self.common.locked,
+            "profile": self.common.profile,
             "config": show::to_json(config),
         }));
         Ok(Some(folder.join(format!("{key}.json"))))
