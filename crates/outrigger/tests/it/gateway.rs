@@ -3,6 +3,7 @@
 
 mod asks;
 mod changes;
+mod idle;
 mod offers;
 mod raw;
 mod sdks;

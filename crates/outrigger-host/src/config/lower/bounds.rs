@@ -1,14 +1,16 @@
 //! How long a server may take and how much it may send: `timeouts` and `limits`, of one server or of
 //! all of them.
 
+use std::time::Duration;
+
 use outrigger_connect::{Deadlines, Limits};
 
-use crate::config::node::{Entry, Node, Pos};
+use crate::config::node::{Entry, Node, Pos, Value};
 use crate::config::problem::Severity;
 use crate::config::report::{Report, join};
 use crate::config::value;
 
-const TIMEOUTS: [&str; 7] = [
+const TIMEOUTS: [&str; 8] = [
     "start",
     "probe",
     "list",
@@ -16,6 +18,7 @@ const TIMEOUTS: [&str; 7] = [
     "call_hard",
     "late",
     "close",
+    "idle",
 ];
 
 /// The keys of `limits` that bound a server.
@@ -49,6 +52,13 @@ pub(crate) fn timeouts<'n>(
             }
             "late" => &mut deadlines.late,
             "close" => &mut deadlines.close,
+            "idle" => {
+                if let Some(idle) = idle(report, &join(path, &entry.key), &entry.node) {
+                    deadlines.idle = idle;
+                    read.push(entry);
+                }
+                continue;
+            }
             _ => {
                 report.unknown(Severity::Error, entry, path, &TIMEOUTS);
                 continue;
@@ -72,6 +82,14 @@ pub(crate) fn timeouts<'n>(
         }
     }
     read
+}
+
+/// A time, or `"none"`.
+fn idle(report: &mut Report<'_>, key: &str, node: &Node) -> Option<Option<Duration>> {
+    match &node.value {
+        Value::Text(word) if word == "none" => Some(None),
+        _ => value::duration(report, key, node).map(Some),
+    }
 }
 
 /// Reads the table of one server.
