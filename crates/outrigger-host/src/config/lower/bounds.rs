@@ -1,8 +1,6 @@
 //! How long a server may take and how much it may send: `timeouts` and `limits`, of one server or of
 //! all of them.
 
-use std::time::Duration;
-
 use outrigger_connect::{Deadlines, Limits};
 
 use crate::config::node::{Entry, Node, Pos, Value};
@@ -52,13 +50,12 @@ pub(crate) fn timeouts<'n>(
             }
             "late" => &mut deadlines.late,
             "close" => &mut deadlines.close,
-            "idle" => {
-                if let Some(idle) = idle(report, &join(path, &entry.key), &entry.node) {
-                    deadlines.idle = idle;
-                    read.push(entry);
-                }
+            "idle" if matches!(&entry.node.value, Value::Text(word) if word == "none") => {
+                deadlines.idle = None;
+                read.push(entry);
                 continue;
             }
+            "idle" => deadlines.idle.get_or_insert_default(),
             _ => {
                 report.unknown(Severity::Error, entry, path, &TIMEOUTS);
                 continue;
@@ -82,14 +79,6 @@ pub(crate) fn timeouts<'n>(
         }
     }
     read
-}
-
-/// A time, or `"none"`.
-fn idle(report: &mut Report<'_>, key: &str, node: &Node) -> Option<Option<Duration>> {
-    match &node.value {
-        Value::Text(word) if word == "none" => Some(None),
-        _ => value::duration(report, key, node).map(Some),
-    }
 }
 
 /// Reads the table of one server.

@@ -86,7 +86,7 @@ impl Demand {
                     rest();
                     return unused;
                 }
-                bound - unused
+                bound.saturating_sub(unused)
             };
             tokio::select! {
                 () = tokio::time::sleep(left) => {}
