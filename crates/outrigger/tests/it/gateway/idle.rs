@@ -36,7 +36,9 @@ fn a_server_that_nobody_uses_is_gone_until_it_is_wanted() {
     let tools = line.ask("tools/list", json!({}));
     let resources = line.ask("resources/list", json!({}));
     assert_eq!(uris(&resources), 2);
-    until(|| running(&place, "scripted_server") + running(&place, "asking_server") == 0);
+    until("the servers are gone", || {
+        running(&place, "scripted_server") + running(&place, "asking_server") == 0
+    });
 
     // Listed as before, without a process, and without a word about it.
     assert_eq!(line.ask("tools/list", json!({}))["result"], tools["result"]);
@@ -54,7 +56,9 @@ fn a_server_that_nobody_uses_is_gone_until_it_is_wanted() {
     assert_eq!(text(&answer), "back");
     assert_eq!(log.of("initialize").len(), 2);
     line.ask("resources/read", json!({ "uri": "note:1" }));
-    until(|| running(&place, "scripted_server") + running(&place, "asking_server") == 0);
+    until("the servers are gone", || {
+        running(&place, "scripted_server") + running(&place, "asking_server") == 0
+    });
     assert!(!changed(&line), "{:?}", line.heard);
     assert_eq!(line.end(), 0);
     place.assert_nothing_runs();
@@ -76,7 +80,7 @@ fn no_more_servers_run_than_may() {
     line.begin("2025-11-25", json!({}));
     // One makes room for the other, which was never seen.
     let mut most = 0;
-    until(|| {
+    until("both were seen", || {
         most = most.max(running(&place, "scripted_server"));
         let listed = line.ask("tools/list", json!({})).to_string();
         listed.contains("one__keep") && listed.contains("two__keep")
@@ -87,7 +91,7 @@ fn no_more_servers_run_than_may() {
     };
     // Whoever has the place keeps it while it is used.
     let mut told = String::new();
-    until(|| {
+    until("one is too many", || {
         told = ["one", "two", "one"].map(&mut call).join("\n");
         told.contains("busy")
     });
@@ -96,7 +100,7 @@ fn no_more_servers_run_than_may() {
         "{told}"
     );
     for server in ["one", "two"] {
-        until(|| !call(server).contains("busy"));
+        until("there is room", || !call(server).contains("busy"));
         most = most.max(running(&place, "scripted_server"));
     }
     assert_eq!(most, 1);
