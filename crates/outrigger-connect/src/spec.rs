@@ -151,6 +151,9 @@ pub struct Deadlines {
     pub late: Duration,
     /// For closing, all steps together.
     pub close: Duration,
+    /// How long nobody may use it before a gateway stops it, to start it again when somebody wants it;
+    /// `None`: it stays. Connections know nothing of it.
+    pub idle: Option<Duration>,
 }
 
 impl Default for Deadlines {
@@ -163,6 +166,7 @@ impl Default for Deadlines {
             call_hard: Duration::from_mins(10),
             late: Duration::from_secs(2),
             close: Duration::from_secs(5),
+            idle: Some(Duration::from_mins(30)),
         }
     }
 }

@@ -94,6 +94,10 @@ fn hear(
     name: &ServerName,
     state: &ServerState,
 ) -> (bool, bool) {
+    // One that is stopped for being idle has what it had.
+    if matches!(state, ServerState::Idle) {
+        return (false, false);
+    }
     let ServerState::Ready(ready) = state else {
         let gone = heard.remove(name);
         return gone.map_or((false, false), |gone| gone.has);

@@ -173,6 +173,7 @@ async fn governed(folder: &Path, config: &Config) -> [f64; 2] {
         policy: Policy::new(&config.policy, &[]).unwrap(),
         pins: Arc::new(Pins::none()),
         shared: None,
+        upkeep: None,
         hooks: Arc::new(Hooks::none()),
         artifacts: None,
         traces: None,

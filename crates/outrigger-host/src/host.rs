@@ -10,6 +10,7 @@ pub(crate) mod person;
 mod revive;
 mod seen;
 mod server;
+mod upkeep;
 mod upstreams;
 mod wanted;
 
@@ -24,7 +25,8 @@ use outrigger_journal::{Redactor, Run};
 use tokio::sync::watch;
 use tokio_util::sync::CancellationToken;
 
-pub use server::{Failure, FailureKind, Ready, ServerState};
+pub use server::{Failure, FailureKind, InUse, Ready, ServerState};
+pub use upkeep::Upkeep;
 pub use upstreams::Upstreams;
 
 use crate::approve::Approver;
@@ -35,7 +37,7 @@ use crate::discovery::{Always, Finder};
 use crate::hooks::Hooks;
 use crate::host::board::Board;
 use crate::host::person::Person;
-use crate::host::server::{Member, Plan, Sources};
+use crate::host::server::{Launch, Member, Plan, Sources};
 use crate::offers::{self, Shelf};
 use crate::outcome::{CallOutcome, Rejection};
 use crate::pins::{Pins, ServerIdentity};
@@ -71,6 +73,8 @@ pub struct Parts {
     pub pins: Arc<Pins>,
     /// Lends the servers that are configured as shared; without it, this host has its own.
     pub shared: Option<Upstreams>,
+    /// Stops servers that nobody uses, and bounds how many run; without it, all stay.
+    pub upkeep: Option<Upkeep>,
     /// Have a say about calls.
     pub hooks: Arc<Hooks>,
     /// Keeps what is too large or no text to be shown or recorded; without it, that is cut off.
@@ -165,8 +169,14 @@ impl Host {
         }
         let person = Arc::new(Person::default());
         let clerk = Clerk::new(parts.questions, parts.run.clone(), Arc::clone(&person));
-        let run = parts.run.clone();
-        let own = Upstreams::of(parts.connector, clerk, run, Arc::clone(&parts.pins));
+        let own = Upstreams::of(Launch {
+            connector: parts.connector,
+            clerk,
+            run: parts.run.clone(),
+            redactor: redactor.clone(),
+            pins: Arc::clone(&parts.pins),
+            upkeep: parts.upkeep,
+        });
         let (wanted, board) = (CancellationToken::new(), Arc::<Board>::default());
         let sources = Sources {
             own: &own,

@@ -36,8 +36,8 @@ pub mod words;
 
 pub use digest::Digest;
 pub use host::{
-    Builtin, Failure, FailureKind, Host, Parts, Ready, ServerState, ServerStatus, Upstreams,
-    WeakHost,
+    Builtin, Failure, FailureKind, Host, InUse, Parts, Ready, ServerState, ServerStatus, Upkeep,
+    Upstreams, WeakHost,
 };
 pub use kept_file::KeptFileError;
 pub use name::ToolName;

@@ -31,7 +31,7 @@ pub(crate) use gate::Target;
 pub(crate) use list::Shelf;
 
 use crate::catalog::CatalogTool;
-use crate::host::{Host, Ready, ServerState};
+use crate::host::{Host, InUse, Ready, ServerState};
 use crate::policy::Principal;
 
 /// The built-in server by which a model reaches the resources of others.
@@ -73,6 +73,14 @@ pub struct Following {
     pub updates: watch::Receiver<Updates>,
     /// Those that it had told of before.
     pub before: Updates,
+    /// Its server stays while this lives.
+    pub in_use: Option<InUse>,
+}
+
+/// A server that is ready, and stays while this lives.
+struct InReach {
+    ready: Arc<Ready>,
+    in_use: Option<InUse>,
 }
 
 impl ByHand {
@@ -85,25 +93,45 @@ impl ByHand {
 }
 
 impl Host {
-    /// The connected servers that say they have this, by name.
+    /// The servers that say they have this, by name: those that are connected, and those that are
+    /// stopped for being idle.
     pub fn offering(&self, offer: Offer) -> Vec<ServerName> {
         let servers = self.server_names();
-        let offers = |name: &&ServerName| match self.state_of(name) {
-            Some(ServerState::Ready(ready)) => ready.connection.declares(offer),
-            _ => false,
+        let offers = |name: &&ServerName| {
+            let ready = match self.state_of(name) {
+                Some(ServerState::Ready(ready)) => Some(ready),
+                _ => self.resting(name),
+            };
+            ready.is_some_and(|ready| ready.connection.declares(offer))
         };
         servers.iter().filter(offers).cloned().collect()
     }
 
     /// The prompts of a server, as it lists them now.
     pub async fn prompts(&self, server: &ServerName) -> Result<Arc<Prompts>, OfferError> {
-        let ready = self.ready(server)?;
+        if let Some(known) = self.resting(server)
+            && let Some(listed) = self.shelf().known_prompts(server, &known).await
+        {
+            return Ok(listed);
+        }
+        let InReach {
+            ready,
+            in_use: _in_use,
+        } = self.ready(server).await?;
         self.shelf().prompts(server, &ready, self.redactor()).await
     }
 
     /// The resources of a server, and the templates of such, as it lists them now.
     pub async fn resources(&self, server: &ServerName) -> Result<Arc<Resources>, OfferError> {
-        let ready = self.ready(server)?;
+        if let Some(known) = self.resting(server)
+            && let Some(listed) = self.shelf().known_resources(server, &known).await
+        {
+            return Ok(listed);
+        }
+        let InReach {
+            ready,
+            in_use: _in_use,
+        } = self.ready(server).await?;
         self.shelf()
             .resources(server, &ready, self.redactor())
             .await
@@ -117,7 +145,10 @@ impl Host {
         arguments: &BTreeMap<String, String>,
         by: &ByHand,
     ) -> Result<PromptText, OfferError> {
-        let ready = self.ready(server)?;
+        let InReach {
+            ready,
+            in_use: _in_use,
+        } = self.ready(server).await?;
         let prompts = self.prompts(server).await?;
         prompts.check(server, name, arguments)?;
         self.fetch_prompt(&ready, server, (name, arguments), by)
@@ -131,7 +162,10 @@ impl Host {
         uri: &str,
         by: &ByHand,
     ) -> Result<ResourceText, OfferError> {
-        let ready = self.ready(server)?;
+        let InReach {
+            ready,
+            in_use: _in_use,
+        } = self.ready(server).await?;
         definition::address(uri).map_err(|reason| OfferError::BadAddress {
             uri: uri.to_owned(),
             reason,
@@ -148,7 +182,11 @@ impl Host {
         argument: (&str, &str),
         given: &BTreeMap<String, String>,
     ) -> Vec<String> {
-        let Ok(ready) = self.ready(server) else {
+        let Ok(InReach {
+            ready,
+            in_use: _in_use,
+        }) = self.ready(server).await
+        else {
             return Vec::new();
         };
         match ready.connection.complete(reference, argument, given).await {
@@ -166,7 +204,7 @@ impl Host {
         server: &ServerName,
         uri: &str,
     ) -> Result<Following, OfferError> {
-        let ready = self.ready(server)?;
+        let InReach { ready, in_use } = self.ready(server).await?;
         let connection = ready.connection.clone();
         if !connection.tells_of_updates() {
             return Err(OfferError::Nothing {
@@ -186,13 +224,18 @@ impl Host {
             connection,
             updates,
             before,
+            in_use,
         })
     }
 
-    /// A server that is ready now.
-    fn ready(&self, server: &ServerName) -> Result<Arc<Ready>, OfferError> {
+    /// A server that is ready now, or as soon as it is started again.
+    async fn ready(&self, server: &ServerName) -> Result<InReach, OfferError> {
+        let in_use = self.using(server);
+        if self.resting(server).is_some() {
+            self.started(server).await;
+        }
         match self.state_of(server) {
-            Some(ServerState::Ready(ready)) => Ok(ready),
+            Some(ServerState::Ready(ready)) => Ok(InReach { ready, in_use }),
             Some(state) => Err(OfferError::NotReady {
                 server: server.clone(),
                 reason: state

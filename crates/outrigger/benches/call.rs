@@ -148,6 +148,7 @@ impl Governed {
             policy: Policy::new(&config.policy, &[]).unwrap(),
             pins: Arc::new(Pins::none()),
             shared: None,
+            upkeep: None,
             hooks: Arc::new(Hooks::none()),
             artifacts: None,
             traces: None,

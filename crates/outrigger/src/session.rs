@@ -203,6 +203,7 @@ impl Session {
             policy,
             pins: Arc::new(pins),
             shared: None,
+            upkeep: opening.person.upkeep(&config),
             hooks: Arc::clone(&hooks),
             artifacts,
             traces: telemetry.traces(),

@@ -134,6 +134,7 @@ impl Stage {
             artifacts: None,
             pins: Arc::new(Pins::none()),
             shared: None,
+            upkeep: None,
             traces: None,
         };
         let host = Host::start(&config, parts);

@@ -126,6 +126,7 @@ fn host(mode: &str, run: &Run) -> Host {
         hooks: Arc::new(Hooks::none()),
         pins: Arc::new(Pins::none()),
         shared: None,
+        upkeep: None,
         artifacts: None,
         traces: None,
     };

@@ -4,7 +4,8 @@ use std::time::Duration;
 
 use super::origin::Setting;
 
-/// `[limits]`. A run that reaches one ends with a message that says so.
+/// `[limits]`. A run that reaches one ends with a message that says so; a gateway that has as many
+/// servers as it may lets further ones wait.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct RunLimits {
     /// Turns of the model. 40 by default.
@@ -15,6 +16,8 @@ pub struct RunLimits {
     pub max_tokens: Setting<Option<u64>>,
     /// Time, waiting for a person not counted. 30 minutes by default.
     pub max_time: Setting<Duration>,
+    /// Server processes of a gateway at one time. 100 by default.
+    pub max_servers: Setting<usize>,
 }
 
 impl Default for RunLimits {
@@ -24,6 +27,7 @@ impl Default for RunLimits {
             max_calls: Setting::builtin(200),
             max_tokens: Setting::builtin(None),
             max_time: Setting::builtin(Duration::from_secs(30 * 60)),
+            max_servers: Setting::builtin(100),
         }
     }
 }

@@ -17,20 +17,21 @@ use super::discovery::DiscoverySettings;
 use super::origin::Setting;
 
 /// `[timeouts]`.
-fn timeouts(defaults: &ServerDefaults) -> [(&'static str, Setting<Value>); 7] {
+fn timeouts(defaults: &ServerDefaults) -> [(&'static str, Setting<Value>); 8] {
     let deadlines = &defaults.deadlines;
     [
-        ("start", deadlines.start),
-        ("probe", deadlines.probe),
-        ("list", deadlines.list),
-        ("call", deadlines.call),
-        ("call_hard", deadlines.call_hard),
-        ("late", deadlines.late),
-        ("close", deadlines.close),
+        ("start", Some(deadlines.start)),
+        ("probe", Some(deadlines.probe)),
+        ("list", Some(deadlines.list)),
+        ("call", Some(deadlines.call)),
+        ("call_hard", Some(deadlines.call_hard)),
+        ("late", Some(deadlines.late)),
+        ("close", Some(deadlines.close)),
+        ("idle", deadlines.idle),
     ]
     .map(|(key, value)| {
         let origin = defaults.origin(&format!("timeouts.{key}"));
-        let value = duration_text(value).into();
+        let value = value.map_or_else(|| "none".into(), |time| duration_text(time).into());
         (key, Setting { value, origin })
     })
 }

@@ -26,7 +26,7 @@ impl Host {
             took: Duration::ZERO,
         };
         let seen = ServerCatalog::read(server, member.standing, listing);
-        let shown = |tool: &Arc<CatalogTool>| member.admits(&tool.raw_name) && self.may_ever(tool);
+        let shown = |tool: &Arc<CatalogTool>| member.admits(tool) && self.may_ever(tool);
         seen.tools.into_iter().filter(shown).collect()
     }
 

@@ -1,5 +1,6 @@
 //! The servers of a host: how each is started, and where it stands.
 
+mod demand;
 mod failure;
 mod lazy;
 mod life;
@@ -15,12 +16,14 @@ use outrigger_connect::{Connection, Connector, ServerName};
 use outrigger_journal::{Event, Redactor, Run};
 use tokio_util::sync::CancellationToken;
 
+pub use demand::InUse;
 pub use failure::{Failure, FailureKind};
 use life::Life;
 pub(super) use member::{Member, Sources};
 pub(super) use plan::{Plan, When};
 pub(super) use running::{Recipe, Running};
 
+use super::upkeep::Upkeep;
 use crate::pins::Pins;
 use crate::questions::Clerk;
 
@@ -93,6 +96,9 @@ impl ServerState {
         match self {
             Self::Ready(_) | Self::Disabled | Self::Idle => None,
             Self::Starting => Some("it is still starting".to_owned()),
+            Self::Backoff(failure) if failure.kind == FailureKind::Busy => {
+                Some(failure.error.clone())
+            }
             Self::Backoff(failure) => Some(format!("{}; it is being started again", failure.error)),
             Self::AuthRequired(failure) => {
                 let parts = [&failure.error].into_iter().chain(&failure.hints);
@@ -112,6 +118,8 @@ pub(super) struct Launch {
     pub(super) run: Run,
     pub(super) redactor: Redactor,
     pub(super) pins: Arc<Pins>,
+    /// Stops those that nobody uses, and counts processes.
+    pub(super) upkeep: Option<Upkeep>,
 }
 
 /// Begins one server's life. `artifacts`: over when there is one to read.

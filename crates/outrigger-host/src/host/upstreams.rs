@@ -13,6 +13,7 @@ use tokio_util::sync::CancellationToken;
 
 use super::board::Board;
 use super::server::{Launch, Recipe, Running, When, start};
+use super::upkeep::Upkeep;
 use crate::pins::Pins;
 use crate::questions::{CallRuns, Clerk, Questions};
 
@@ -31,20 +32,25 @@ struct Inner {
 impl Upstreams {
     /// `connector` makes connections; `questions` answer servers, by the call that each belongs to; `run`
     /// records what happens to servers, and has their secrets kept out of it; `pins` know what was
-    /// approved.
-    pub fn new(connector: Connector, questions: Questions, run: Run, pins: Arc<Pins>) -> Self {
-        let clerk = Clerk::new(questions, run.clone(), Arc::default());
-        Self::of(connector, clerk, run, pins)
-    }
-
-    pub(super) fn of(connector: Connector, clerk: Clerk, run: Run, pins: Arc<Pins>) -> Self {
-        let launch = Launch {
+    /// approved; `upkeep` is the gateway's.
+    pub fn new(
+        connector: Connector,
+        questions: Questions,
+        run: Run,
+        pins: Arc<Pins>,
+        upkeep: Option<Upkeep>,
+    ) -> Self {
+        Self::of(Launch {
             connector,
-            clerk,
+            clerk: Clerk::new(questions, run.clone(), Arc::default()),
             redactor: run.redactor().clone(),
             run,
             pins,
-        };
+            upkeep,
+        })
+    }
+
+    pub(super) fn of(launch: Launch) -> Self {
         Self(Arc::new(Inner {
             launch,
             running: Mutex::default(),

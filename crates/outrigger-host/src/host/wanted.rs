@@ -1,10 +1,12 @@
 //! Servers that are started when they are wanted: by a person's command, by a model, or because a
 //! tool of theirs is called.
 
+use std::sync::Arc;
+
 use outrigger_connect::ServerName;
 
 use super::Host;
-use super::server::ServerState;
+use super::server::{InUse, Ready, ServerState};
 use crate::config::Decision;
 use crate::discovery::Facility;
 use crate::policy::Subject;
@@ -33,6 +35,16 @@ impl Host {
         member.wake();
         // An error means that the server's task is gone, and so is the waiting.
         drop(state.wait_for(|state| !member.is_unsettled(state)).await);
+    }
+
+    /// Keeps a server from being stopped for being idle while what this returns lives.
+    pub(crate) fn using(&self, server: &ServerName) -> Option<InUse> {
+        self.shared.servers.get(server)?.hold()
+    }
+
+    /// The connection that a server had, while it is stopped for being idle.
+    pub(crate) fn resting(&self, server: &ServerName) -> Option<Arc<Ready>> {
+        self.shared.servers.get(server)?.resting()
     }
 
     /// The servers as a model may know of them: not what is switched off, and nothing of why one fails.

@@ -18,7 +18,7 @@ use tokio_util::sync::CancellationToken;
 
 use super::error::OfferError;
 use super::fetched::{PromptText, ResourceText};
-use super::{ByHand, LIST_TOOL, READ_TOOL, reaches, read_tool};
+use super::{ByHand, InReach, LIST_TOOL, READ_TOOL, reaches, read_tool};
 use crate::catalog::CatalogTool;
 use crate::config::Decision;
 use crate::hidden;
@@ -187,7 +187,10 @@ impl Host {
             name: server.to_owned(),
             known: Vec::new(),
         })?;
-        let ready = self.ready(&server)?;
+        let InReach {
+            ready,
+            in_use: _in_use,
+        } = self.ready(&server).await?;
         let wanted = Wanted {
             server: &server,
             kind: OfferKind::Resource,

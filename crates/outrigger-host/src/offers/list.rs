@@ -87,6 +87,26 @@ impl Shelf {
         Ok(keep(&mut slot, ready, announced, list))
     }
 
+    /// What was last listed of a server that is stopped for being idle: `ready` is what it had.
+    pub(super) async fn known_prompts(
+        &self,
+        server: &ServerName,
+        ready: &Arc<Ready>,
+    ) -> Option<Arc<Prompts>> {
+        let announced = *ready.connection.prompts_changed().borrow();
+        known(&self.prompts, server, ready, announced).await
+    }
+
+    /// See [`Shelf::known_prompts`].
+    pub(super) async fn known_resources(
+        &self,
+        server: &ServerName,
+        ready: &Arc<Ready>,
+    ) -> Option<Arc<Resources>> {
+        let announced = *ready.connection.resources_changed().borrow();
+        known(&self.resources, server, ready, announced).await
+    }
+
     pub(super) async fn resources(
         &self,
         server: &ServerName,
@@ -115,6 +135,18 @@ impl Shelf {
         }
         Ok(keep(&mut slot, ready, announced, list))
     }
+}
+
+async fn known<T>(
+    shelves: &Shelves<T>,
+    server: &ServerName,
+    ready: &Arc<Ready>,
+    announced: u64,
+) -> Option<Arc<T>> {
+    let slot = slot(shelves, server);
+    let slot = slot.lock().await;
+    let kept = slot.as_ref().filter(|kept| kept.holds(ready, announced))?;
+    Some(Arc::clone(&kept.list))
 }
 
 fn slot<T>(shelves: &Shelves<T>, server: &ServerName) -> Arc<tokio::sync::Mutex<Option<Kept<T>>>> {

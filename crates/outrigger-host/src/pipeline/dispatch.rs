@@ -97,6 +97,7 @@ impl Host {
             Ok(filled) => filled,
             Err(reason) => return CallOutcome::NotSent(reason),
         };
+        let _in_use = self.using(&tool.server);
         let connection = match self.current(&tool, &context.cancel).await {
             Ok(connection) => connection,
             Err(outcome) => return outcome,

@@ -13,7 +13,7 @@ use outrigger_host::outcome::CallOutcome;
 use outrigger_host::pins::Pins;
 use outrigger_host::policy::Policy;
 use outrigger_host::questions::Questions;
-use outrigger_host::{CallContext, CallReport, Host, Parts, ServerState, Upstreams};
+use outrigger_host::{CallContext, CallReport, Host, Parts, ServerState, Upkeep, Upstreams};
 use outrigger_journal::{Event, Journal, Run, RunOptions};
 
 use crate::config::Place;
@@ -48,6 +48,7 @@ impl House {
             Questions::default(),
             run,
             Arc::new(Pins::none()),
+            Some(Upkeep::new(100)),
         );
         Self {
             pipe: Arc::new(server.clone()),
@@ -73,6 +74,7 @@ impl House {
             policy: Policy::new(&config.policy, &["*".to_owned()]).unwrap(),
             pins: Arc::new(Pins::none()),
             shared: Some(self.upstreams.clone()),
+            upkeep: None,
             hooks: Arc::new(Hooks::none()),
             artifacts: None,
             traces: None,
@@ -249,4 +251,49 @@ async fn a_question_of_a_shared_server_is_written_into_the_run_of_its_call() {
         ),
         (1, 1)
     );
+}
+
+#[tokio::test]
+async fn a_server_that_nobody_uses_is_stopped_and_comes_back() {
+    let house = House::new(&format!("{SHARED}\ntimeouts.idle = '200ms'")).await;
+    let (one, other) = (house.guest().await, house.guest().await);
+    let known = one.host.toolset();
+    until(|| house.live() == 0).await;
+    assert!(matches!(one.state(), ServerState::Idle));
+    // What it offers is listed as before, and nobody is told of anything.
+    assert_eq!(one.host.toolset().revision(), known.revision());
+    assert!(one.has("keep") && other.has("keep"));
+    let waiting = one.host.settled(Duration::ZERO).await;
+    assert_eq!(waiting, Vec::<ServerName>::new());
+
+    let report = one.call("keep", "{}").await;
+    assert!(matches!(report.outcome, CallOutcome::Completed(_)));
+    assert!(words(&report).contains("was started again"));
+    assert_eq!(house.starts(), 2);
+    until(|| house.live() == 0).await;
+    // Two who want it at one time have it started once.
+    let (a, b) = tokio::join!(one.call("keep", "{}"), other.call("keep", "{}"));
+    for report in [a, b] {
+        assert!(matches!(report.outcome, CallOutcome::Completed(_)));
+    }
+    assert_eq!(house.starts(), 3);
+    until(|| house.live() == 0).await;
+    one.host.close().await;
+    other.host.close().await;
+    assert!(matches!(one.state(), ServerState::Stopped));
+}
+
+#[tokio::test]
+async fn a_server_stays_while_a_call_is_under_way() {
+    let house = House::new(&format!(
+        "{SHARED}\ntimeouts = {{ idle = '100ms', call = '1s', late = '10ms' }}"
+    ))
+    .await;
+    let guest = house.guest().await;
+    let report = guest.call("wait", "{}").await;
+    assert!(matches!(report.outcome, CallOutcome::Unknown(_)));
+    assert!(!words(&report).contains("was started again"));
+    // It was not stopped and started meanwhile, and is stopped now.
+    assert_eq!(house.starts(), 1);
+    until(|| house.live() == 0).await;
 }

@@ -172,6 +172,7 @@ async fn cost(servers: &BTreeMap<String, PathBuf>, context: u64) -> Result<Cost,
         hooks: Arc::new(Hooks::none()),
         pins: Arc::new(Pins::none()),
         shared: None,
+        upkeep: None,
         artifacts: None,
         traces: None,
     };

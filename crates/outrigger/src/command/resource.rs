@@ -319,6 +319,7 @@ async fn watch(
         connection,
         mut updates,
         before: mut told,
+        in_use: _in_use,
     } = host.follow_resource(server, uri).await?;
     screen.say(format_args!("following {}", visible::line(uri)));
     let mut ended = connection.ended();

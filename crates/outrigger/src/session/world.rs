@@ -5,7 +5,9 @@ use std::path::PathBuf;
 use std::sync::Arc;
 
 use outrigger_connect::{Connector, OAuth, Tap};
+use outrigger_host::Upkeep;
 use outrigger_host::approve::{Approver, NobodyThere};
+use outrigger_host::config::Config;
 use outrigger_host::hooks::HookRunner;
 use outrigger_host::questions::{Questions, Respondent};
 use outrigger_journal::{Observer, Run};
@@ -76,6 +78,14 @@ impl Person {
                 approver: Arc::new(NobodyThere),
             },
         })
+    }
+}
+
+impl Asked {
+    /// A gateway runs for as long as it is wanted, and keeps no server for nobody.
+    pub(super) fn upkeep(&self, config: &Config) -> Option<Upkeep> {
+        let most = config.limits.max_servers.value;
+        matches!(self, Self::Clients(_)).then(|| Upkeep::new(most))
     }
 }
 

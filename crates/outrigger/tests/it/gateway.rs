@@ -7,6 +7,7 @@ mod isolation;
 mod oauth;
 mod hosts;
 mod missing;
+mod idle;
 mod offers;
 mod principals;
 mod raw;

@@ -3,12 +3,12 @@
 
 use outrigger_connect::{Deadlines, Limits};
 
-use crate::config::node::{Entry, Node, Pos};
+use crate::config::node::{Entry, Node, Pos, Value};
 use crate::config::problem::Severity;
 use crate::config::report::{Report, join};
 use crate::config::value;
 
-const TIMEOUTS: [&str; 7] = [
+const TIMEOUTS: [&str; 8] = [
     "start",
     "probe",
     "list",
@@ -16,6 +16,7 @@ const TIMEOUTS: [&str; 7] = [
     "call_hard",
     "late",
     "close",
+    "idle",
 ];
 
 /// The keys of `limits` that bound a server.
@@ -49,6 +50,12 @@ pub(crate) fn timeouts<'n>(
             }
             "late" => &mut deadlines.late,
             "close" => &mut deadlines.close,
+            "idle" if matches!(&entry.node.value, Value::Text(word) if word == "none") => {
+                deadlines.idle = None;
+                read.push(entry);
+                continue;
+            }
+            "idle" => deadlines.idle.get_or_insert_default(),
             _ => {
                 report.unknown(Severity::Error, entry, path, &TIMEOUTS);
                 continue;

@@ -13,7 +13,13 @@ use crate::config::report::{Report, join};
 use crate::config::run::{BuiltinSettings, RunLimits};
 use crate::config::value;
 
-const RUN_LIMITS: [&str; 4] = ["max_turns", "max_calls", "max_tokens", "max_time"];
+const RUN_LIMITS: [&str; 5] = [
+    "max_turns",
+    "max_calls",
+    "max_tokens",
+    "max_time",
+    "max_servers",
+];
 
 /// Takes over what one file says about times. Files come from the farthest to the nearest.
 pub(crate) fn timeouts(report: &mut Report<'_>, node: &Node, defaults: &mut ServerDefaults) {
@@ -51,6 +57,9 @@ pub(crate) fn limits(
                     _ => value::count(report, &key, node).map(Some),
                 },
             ),
+            "max_servers" => set(report, entry, &mut limits.max_servers, |report| {
+                value::count(report, &key, node)
+            }),
             // Two names for one thing: a number reads better with its unit in the key.
             "max_time" | "max_seconds" => {
                 set(report, entry, &mut limits.max_time, |report| {

@@ -164,6 +164,7 @@ fn limits(config: &Config) -> Value {
         "max_calls": setting(&limits.max_calls, |&calls| calls.into()),
         "max_tokens": setting(&limits.max_tokens, |&tokens| tokens.into()),
         "max_time": setting(&limits.max_time, |&time| duration_text(time).into()),
+        "max_servers": setting(&limits.max_servers, |&servers| servers.into()),
     });
     for (key, bound) in super::server_limits(&config.defaults) {
         all[key] = setting(&bound, Value::clone);

@@ -165,6 +165,9 @@ impl Page {
         self.setting("max_time", &limits.max_time, |&time| {
             duration_text(time).into()
         });
+        self.setting("max_servers", &limits.max_servers, |&servers| {
+            servers.into()
+        });
         for (key, setting) in super::server_limits(&config.defaults) {
             self.setting(key, &setting, Value::clone);
         }

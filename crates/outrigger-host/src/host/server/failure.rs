@@ -31,6 +31,8 @@ pub enum FailureKind {
     List,
     /// The connection ended.
     Ended,
+    /// As many servers run as may.
+    Busy,
     /// It refused what it was sent to know us by, after it had been ready.
     SignedOff,
 }
@@ -70,6 +72,18 @@ impl Failure {
             stage: "config".to_owned(),
             error,
             hints,
+            stderr_tail: Vec::new(),
+        }
+    }
+
+    pub(super) fn busy(most: usize) -> Self {
+        Self {
+            kind: FailureKind::Busy,
+            stage: "start".to_owned(),
+            error: format!(
+                "busy: as many servers run as may (`limits.max_servers` is {most}), and this one waits for one of them to end"
+            ),
+            hints: Vec::new(),
             stderr_tail: Vec::new(),
         }
     }

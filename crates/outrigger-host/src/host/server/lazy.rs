@@ -2,34 +2,13 @@
 //! as they were approved, from where pins keep them.
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use outrigger_connect::ToolListing;
-use tokio::sync::Notify;
 use tokio_util::sync::CancellationToken;
 
-use super::ServerState;
 use super::life::Life;
 use crate::catalog::ServerCatalog;
-
-/// Says that a server is wanted.
-#[derive(Default)]
-pub(in crate::host) struct Wanted {
-    notify: Notify,
-    said: AtomicBool,
-}
-
-impl Wanted {
-    pub(super) fn say(&self) {
-        self.said.store(true, Ordering::Relaxed);
-        self.notify.notify_one();
-    }
-
-    pub(super) fn is_said(&self) -> bool {
-        self.said.load(Ordering::Relaxed)
-    }
-}
 
 impl Life {
     /// Lists what is known of the server. What follows is [`Life::run_when_wanted`].
@@ -41,11 +20,9 @@ impl Life {
 
     /// Waits until somebody wants the server, and then lives like any other.
     pub(super) async fn run_when_wanted(self) {
-        tokio::select! {
-            () = self.running.stop.cancelled() => return self.stopped(),
-            () = self.running.wanted.notify.notified() => {}
+        if !self.until_wanted().await {
+            return self.stopped();
         }
-        self.running.is(ServerState::Starting);
         let running = Arc::clone(&self.running);
         self.run().await;
         // What is still listed of a server that has ended for good.

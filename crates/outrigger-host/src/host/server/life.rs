@@ -6,12 +6,13 @@ use std::borrow::Cow;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use outrigger_connect::{Connection, Era, ListError, LoginMark, Offer, SignedOff};
+use outrigger_connect::{Connection, Era, ListError, LoginMark, Offer, SignedOff, TransportSpec};
 use outrigger_journal::Event;
 use tokio::sync::watch;
 
 use super::{Failure, Launch, Ready, Recipe, Running, ServerState, failed};
 use crate::catalog::{CatalogTool, Instructions, ServerCatalog, SetAside};
+use crate::host::upkeep::Place;
 
 /// Announcements of changed tools within this time are one.
 const COALESCE: Duration = Duration::from_millis(200);
@@ -42,6 +43,8 @@ enum Once {
     NeverReady(Failure),
     /// It was ready, and ended.
     Ended { failure: Failure, lived: Duration },
+    /// It was ready, and nobody has used it for this long.
+    Unused(Duration),
     /// It was ready, and somebody has signed in since it refused us; it has to be started again.
     SignedIn,
 }
@@ -49,6 +52,7 @@ enum Once {
 /// Why a server that was ready is no more.
 enum Over {
     Stopped,
+    Unused(Duration),
     Ended(String),
     SignedOff(SignedOff),
 }
@@ -56,6 +60,7 @@ enum Over {
 /// How waiting for a login went.
 enum Waited {
     Stopped,
+    Unused(Duration),
     SignedIn,
     Ended(String),
 }
@@ -87,12 +92,24 @@ impl Life {
         let mut restarts = Restarts::default();
         let mut was_ready = false;
         loop {
+            let Some(place) = self.place().await else {
+                return self.stopped();
+            };
             let mark = self.login_mark().await;
             let once = self.once(was_ready, mark).await;
+            drop(place);
             was_ready |= !matches!(once, Once::NeverReady(_));
             let failure = match once {
                 Once::Stopped => return self.stopped(),
                 Once::SignedIn => continue,
+                Once::Unused(unused) => {
+                    self.tell_of_end(format!("nobody has used it for {}", words(unused)));
+                    if self.until_wanted().await {
+                        restarts = Restarts::default();
+                        continue;
+                    }
+                    return self.stopped();
+                }
                 Once::NeverReady(failure) if failure.wants_sign_in() => {
                     self.fail(failure);
                     match self.until_signed_in(&mut { mark }, None).await {
@@ -100,7 +117,7 @@ impl Life {
                             self.running.is(ServerState::Starting);
                             continue;
                         }
-                        Waited::Stopped | Waited::Ended(_) => return self.stopped(),
+                        _ => return self.stopped(),
                     }
                 }
                 Once::NeverReady(failure) if !was_ready => {
@@ -111,14 +128,13 @@ impl Life {
                 }
                 Once::NeverReady(failure) => failure,
                 Once::Ended { failure, lived } => {
-                    self.launch.run.record(Event::ServerEnded {
-                        server: self.running.name().to_string(),
-                        reason: failure.error.clone(),
-                    });
+                    self.tell_of_end(failure.error.clone());
                     restarts.forget_after(lived);
                     failure
                 }
             };
+            // What it had before it was put to rest is still listed.
+            self.running.publish(None);
             let Some(pause) = restarts.next() else {
                 if self.set_aside(failure).await {
                     continue;
@@ -144,6 +160,57 @@ impl Life {
         }
         self.running.is(ServerState::Starting);
         true
+    }
+
+    /// A place for its process, where it has one and places are counted. `None`: nobody holds it any more.
+    async fn place(&self) -> Option<Option<Place>> {
+        let stdio = matches!(self.recipe().spec.transport, TransportSpec::Stdio(_));
+        let Some(upkeep) = self.launch.upkeep.as_ref().filter(|_| stdio) else {
+            return Some(None);
+        };
+        if let Some(place) = upkeep.try_place() {
+            return Some(Some(place));
+        }
+        let failure = Failure::busy(upkeep.most());
+        self.launch.run.record(Event::ServerWarned {
+            server: self.running.name().to_string(),
+            warning: failure.error.clone(),
+        });
+        self.running.is(ServerState::Backoff(Arc::new(failure)));
+        let place = tokio::select! {
+            () = self.running.stop.cancelled() => return None,
+            place = upkeep.place() => place,
+        };
+        self.running.is(ServerState::Starting);
+        Some(Some(place))
+    }
+
+    /// Waits, while it is put to rest, until somebody wants it. False: nobody holds it any more.
+    pub(super) async fn until_wanted(&self) -> bool {
+        tokio::select! {
+            () = self.running.stop.cancelled() => return false,
+            () = self.running.demand.said() => {}
+        }
+        self.running.rises();
+        true
+    }
+
+    /// Waits until nobody has used it for long, and puts it to rest. Does not return where it is to stay.
+    async fn unused(&self) -> Duration {
+        match (&self.launch.upkeep, self.recipe().spec.deadlines.idle) {
+            (Some(upkeep), Some(idle)) => {
+                let rest = || self.running.rest();
+                self.running.demand.unused(idle, upkeep, rest).await
+            }
+            _ => std::future::pending().await,
+        }
+    }
+
+    fn tell_of_end(&self, reason: String) {
+        self.launch.run.record(Event::ServerEnded {
+            server: self.running.name().to_string(),
+            reason,
+        });
     }
 
     pub(super) fn stopped(&self) {
@@ -220,10 +287,13 @@ impl Life {
         let ready = Instant::now();
         let over = Box::pin(self.in_use(&connection, &mut changed, &mut mark)).await;
         let lived = ready.elapsed();
-        self.running.publish(None);
+        if !matches!(over, Waited::Unused(_)) {
+            self.running.publish(None);
+        }
         connection.close().await;
         match over {
             Waited::Stopped => Once::Stopped,
+            Waited::Unused(unused) => Once::Unused(unused),
             Waited::SignedIn => Once::SignedIn,
             Waited::Ended(reason) => {
                 let failure = Failure::ended(&reason, connection.log_tail(TOLD_LINES));
@@ -243,6 +313,7 @@ impl Life {
         loop {
             let signed_off = match self.follow(connection, changed).await {
                 Over::Stopped => return Waited::Stopped,
+                Over::Unused(unused) => return Waited::Unused(unused),
                 Over::Ended(reason) => return Waited::Ended(reason),
                 Over::SignedOff(signed_off) => signed_off,
             };
@@ -411,6 +482,7 @@ impl Life {
             tokio::select! {
                 () = self.running.stop.cancelled() => return Over::Stopped,
                 reason = why_ended(&mut ended) => return Over::Ended(reason),
+                unused = self.unused() => return Over::Unused(unused),
                 Ok(why) = signed_off.wait_for(Option::is_some) => {
                     if let Some(why) = why.clone() {
                         return Over::SignedOff(why);
@@ -425,6 +497,14 @@ impl Life {
                 }
             }
         }
+    }
+}
+
+/// A time as people say it.
+fn words(time: Duration) -> String {
+    match time.as_secs() {
+        secs @ ..120 => format!("{secs} s"),
+        secs => format!("{} min", secs / 60),
     }
 }
 

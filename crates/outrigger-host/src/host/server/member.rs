@@ -9,8 +9,8 @@ use tokio_util::sync::CancellationToken;
 
 use super::plan::{Plan, Start, When};
 use super::running::Running;
-use super::{ServerState, failed};
-use crate::catalog::Standing;
+use super::{InUse, Ready, ServerState, failed};
+use crate::catalog::{CatalogTool, Standing};
 use crate::config::Repeating;
 use crate::host::board::Board;
 use crate::host::upstreams::Upstreams;
@@ -123,8 +123,18 @@ impl Member {
     /// Whether it is not yet known what becomes of it.
     pub(in crate::host) fn is_unsettled(&self, state: &ServerState) -> bool {
         let running = self.held.as_ref().map(|held| &held.running);
-        let called = running.is_some_and(|running| running.wanted.is_said());
+        let called = running.is_some_and(|running| running.demand.is_said());
         state.is_starting() || called && matches!(state, ServerState::Idle)
+    }
+
+    /// Has it stay as it is, and not be stopped for being idle, while what this returns lives.
+    pub(in crate::host) fn hold(&self) -> Option<InUse> {
+        self.held.as_ref().map(|held| held.running.demand.hold())
+    }
+
+    /// The connection that it had, while it is stopped for being idle.
+    pub(in crate::host) fn resting(&self) -> Option<Arc<Ready>> {
+        self.held.as_ref()?.running.resting()
     }
 
     /// Has it started, if it waits to be wanted.
@@ -141,9 +151,9 @@ impl Member {
     }
 
     /// Whether configuration lets this tool of it through.
-    pub(in crate::host) fn admits(&self, raw_name: &str) -> bool {
+    pub(in crate::host) fn admits(&self, tool: &CatalogTool) -> bool {
         let held = self.held.as_ref();
-        held.is_some_and(|held| held.running.recipe.filter.admits(raw_name))
+        held.is_some_and(|held| held.running.recipe.filter.admits(tool))
     }
 
     /// Whether it was started again since this host last asked.

@@ -2,7 +2,9 @@
 
 use std::sync::Arc;
 
-use outrigger_connect::{InProcessSpec, Protocol, ServerName, ServerSpec, TransportSpec};
+use outrigger_connect::{
+    Deadlines, InProcessSpec, Protocol, ServerName, ServerSpec, TransportSpec,
+};
 
 use super::Failure;
 use super::running::Recipe;
@@ -88,7 +90,11 @@ impl Plan {
             transport: TransportSpec::InProcess(InProcessSpec(Arc::clone(&builtin.pipe))),
             protocol: Protocol::Auto,
             versions: None,
-            deadlines: defaults.deadlines,
+            deadlines: Deadlines {
+                // It costs nothing.
+                idle: None,
+                ..defaults.deadlines
+            },
             limits: defaults.limits,
         };
         let standing = Standing {

@@ -9,9 +9,9 @@ use tokio::sync::watch;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
-use super::ServerState;
-use super::lazy::Wanted;
+use super::demand::Demand;
 use super::revival::Revival;
+use super::{Ready, ServerState};
 use crate::catalog::{ServerCatalog, Standing, ToolFilter};
 use crate::config::Repeating;
 use crate::host::board::Board;
@@ -42,9 +42,11 @@ pub(in crate::host) struct Running {
     state: watch::Sender<ServerState>,
     desk: Mutex<Desk>,
     restarts: AtomicU64,
-    pub(super) wanted: Wanted,
     /// Calls for it once more, where it was set aside.
     pub(super) revival: Revival,
+    pub(super) demand: Demand,
+    /// The last connection, closed, while it is put to rest.
+    resting: Mutex<Option<Arc<Ready>>>,
     /// Cancelled when nobody holds it any more.
     pub(super) stop: CancellationToken,
     tasks: TaskTracker,
@@ -66,8 +68,9 @@ impl Running {
             state: watch::Sender::new(state),
             desk: Mutex::default(),
             restarts: AtomicU64::new(0),
-            wanted: Wanted::default(),
             revival: Revival::default(),
+            demand: Demand::default(),
+            resting: Mutex::default(),
             stop: CancellationToken::new(),
             tasks: TaskTracker::new(),
         }
@@ -83,7 +86,7 @@ impl Running {
 
     /// Has it started, if it waits to be wanted.
     pub(in crate::host) fn wake(&self) {
-        self.wanted.say();
+        self.demand.say();
     }
 
     /// Lives in a task of its own.
@@ -98,6 +101,28 @@ impl Running {
 
     pub(super) fn is(&self, state: ServerState) {
         self.state.send_replace(state);
+    }
+
+    /// Is put to rest: stopped, with what it offered still listed, until it is wanted.
+    pub(super) fn rest(&self) {
+        let ready = match &*self.state.borrow() {
+            ServerState::Ready(ready) => Some(Arc::clone(ready)),
+            _ => None,
+        };
+        *lock(&self.resting) = ready;
+        self.is(ServerState::Idle);
+    }
+
+    /// The connection that it had, while it is put to rest.
+    pub(super) fn resting(&self) -> Option<Arc<Ready>> {
+        let idle = matches!(*self.state.borrow(), ServerState::Idle);
+        lock(&self.resting).clone().filter(|_| idle)
+    }
+
+    /// Is started again.
+    pub(super) fn rises(&self) {
+        self.is(ServerState::Starting);
+        lock(&self.resting).take();
     }
 
     /// How often it was started again.
@@ -154,6 +179,10 @@ impl Running {
     }
 
     fn desk(&self) -> MutexGuard<'_, Desk> {
-        self.desk.lock().unwrap_or_else(PoisonError::into_inner)
+        lock(&self.desk)
     }
+}
+
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }

@@ -106,6 +106,7 @@ fn effective_values_with_their_places() {
     max_calls = 200  # default
     max_tokens = "none"  # default
     max_time = "30m"  # default
+    max_servers = 100  # default
     frame_bytes = "64 MiB"  # default
     depth = 128  # default
     tools = 5000  # default
@@ -121,6 +122,7 @@ fn effective_values_with_their_places() {
     call_hard = "10m"  # default
     late = "2s"  # default
     close = "5s"  # default
+    idle = "30m"  # default
 
     [builtin]
     time = true  # default
@@ -180,6 +182,7 @@ fn without_places_it_is_plain() {
     max_calls = 200
     max_tokens = "none"
     max_time = "30m"
+    max_servers = 100
     frame_bytes = "64 MiB"
     depth = 128
     tools = 5000
@@ -195,6 +198,7 @@ fn without_places_it_is_plain() {
     call_hard = "10m"
     late = "2s"
     close = "5s"
+    idle = "30m"
 
     [builtin]
     time = true

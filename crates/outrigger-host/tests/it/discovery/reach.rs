@@ -122,6 +122,7 @@ impl World {
             hooks: Arc::new(outrigger_host::hooks::Hooks::none()),
             pins: Arc::new(outrigger_host::pins::Pins::none()),
             shared: None,
+            upkeep: None,
             artifacts: None,
             traces: None,
         };

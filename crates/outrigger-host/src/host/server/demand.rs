@@ -1,0 +1,109 @@
+//! Whether a server is wanted, and whether somebody uses it.
+//!
+//! Promises: while somebody uses a server it is not put to rest, and whoever comes later sees that it was.
+
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, Instant};
+
+use tokio::sync::Notify;
+
+use crate::host::upkeep::Upkeep;
+
+/// What hosts want of one server.
+#[derive(Default)]
+pub(in crate::host) struct Demand {
+    uses: Arc<Mutex<Uses>>,
+    /// Somebody wants it started. Beside the lock: who follows a state asks for it.
+    said: AtomicBool,
+    notify: Notify,
+}
+
+#[derive(Debug)]
+struct Uses {
+    count: usize,
+    /// When the last one ended; before the first, the beginning.
+    none_since: Instant,
+}
+
+/// A server is used while this lives, and is not stopped for being idle.
+#[derive(Debug)]
+pub struct InUse(Arc<Mutex<Uses>>);
+
+impl Default for Uses {
+    fn default() -> Self {
+        Self {
+            count: 0,
+            none_since: Instant::now(),
+        }
+    }
+}
+
+impl Demand {
+    /// Wants it started.
+    pub(super) fn say(&self) {
+        self.said.store(true, Ordering::Release);
+        self.notify.notify_one();
+    }
+
+    /// Whether it is wanted and has not been put to rest since.
+    pub(super) fn is_said(&self) -> bool {
+        self.said.load(Ordering::Acquire)
+    }
+
+    /// Waits until somebody wants it.
+    pub(super) async fn said(&self) {
+        while !self.is_said() {
+            self.notify.notified().await;
+        }
+    }
+
+    pub(super) fn hold(&self) -> InUse {
+        lock(&self.uses).count += 1;
+        InUse(Arc::clone(&self.uses))
+    }
+
+    /// Waits until it has been unused for `idle`, or for a while when others wait for its place; then
+    /// puts it to rest: nobody begins to use it while `rest` is at work. Returns how long it was unused.
+    pub(super) async fn unused(
+        &self,
+        idle: Duration,
+        upkeep: &Upkeep,
+        rest: impl Fn(),
+    ) -> Duration {
+        let mut pressure = upkeep.pressure();
+        loop {
+            let bound = pressure.patience(idle);
+            let left = {
+                let uses = lock(&self.uses);
+                // What is used now has all of its time before it.
+                let unused = match uses.count {
+                    0 => uses.none_since.elapsed(),
+                    _ => Duration::ZERO,
+                };
+                if unused >= bound {
+                    self.said.store(false, Ordering::Release);
+                    rest();
+                    return unused;
+                }
+                bound.saturating_sub(unused)
+            };
+            tokio::select! {
+                () = tokio::time::sleep(left) => {}
+                () = pressure.changed() => {}
+            }
+        }
+    }
+}
+
+fn lock(uses: &Mutex<Uses>) -> MutexGuard<'_, Uses> {
+    uses.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+impl Drop for InUse {
+    fn drop(&mut self) {
+        let mut uses = lock(&self.0);
+        uses.count -= 1;
+        uses.none_since = Instant::now();
+    }
+}
