@@ -21,6 +21,7 @@ use outrigger_connect::{Connection, Connector, ServePipe, ServerName};
 use outrigger_journal::{Redactor, Run};
 use tokio::sync::watch;
 use tokio_util::sync::CancellationToken;
+use tokio_util::task::TaskTracker;
 
 pub use server::{Failure, FailureKind, Ready, ServerState};
 pub use upstreams::Upstreams;
@@ -137,7 +138,10 @@ struct Shared {
     pins: Arc<Pins>,
     discovery: DiscoverySettings,
     always: Arc<Always>,
-    finder: Finder,
+    finder: Arc<Finder>,
+    /// Work beside the calls, and what ends it.
+    tasks: TaskTracker,
+    stop: CancellationToken,
 }
 
 /// One server, as `doctor` and `tools` show it.
@@ -200,7 +204,9 @@ impl Host {
             pins: parts.pins,
             discovery: config.discovery.clone(),
             always: Arc::new(always(config)),
-            finder: Finder::default(),
+            finder: Arc::default(),
+            tasks: TaskTracker::new(),
+            stop: CancellationToken::new(),
         };
         Self {
             shared: Arc::new(shared),
@@ -328,14 +334,31 @@ impl Host {
     /// Lets go of all servers. Those that no other host holds are ended, side by side, each within its
     /// own bound.
     pub async fn close(&self) {
+        self.shared.stop.cancel();
+        self.shared.tasks.close();
         let members = self.shared.servers.values();
         members.clone().for_each(Member::leave);
         join_all(members.map(Member::gone)).await;
+        self.shared.tasks.wait().await;
     }
 
     /// Finds tools by words.
-    pub(crate) fn finder(&self) -> &Finder {
+    pub(crate) fn finder(&self) -> &Arc<Finder> {
         &self.shared.finder
+    }
+
+    pub(crate) fn board(&self) -> &Arc<Board> {
+        &self.shared.board
+    }
+
+    /// Cancelled when the host closes.
+    pub(crate) fn stopping(&self) -> &CancellationToken {
+        &self.shared.stop
+    }
+
+    /// Work that closing waits for.
+    pub(crate) fn spawn(&self, work: impl Future<Output = ()> + Send + 'static) {
+        self.shared.tasks.spawn(work);
     }
 
     pub(crate) fn run(&self) -> &Run {

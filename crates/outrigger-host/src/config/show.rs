@@ -36,7 +36,7 @@ fn timeouts(defaults: &ServerDefaults) -> [(&'static str, Setting<Value>); 7] {
 }
 
 /// `[discovery]`.
-fn discovery(settings: &DiscoverySettings) -> [(&'static str, Setting<Value>); 4] {
+fn discovery(settings: &DiscoverySettings) -> [(&'static str, Setting<Value>); 5] {
     fn shown<T>(setting: &Setting<T>, value: impl Into<Value>) -> Setting<Value> {
         Setting {
             value: value.into(),
@@ -48,6 +48,7 @@ fn discovery(settings: &DiscoverySettings) -> [(&'static str, Setting<Value>); 4
         context_percent,
         floor_tokens,
         index_tokens,
+        embeddings,
     } = settings;
     [
         ("mode", shown(mode, mode.value.as_str())),
@@ -57,6 +58,10 @@ fn discovery(settings: &DiscoverySettings) -> [(&'static str, Setting<Value>); 4
         ),
         ("floor_tokens", shown(floor_tokens, floor_tokens.value)),
         ("index_tokens", shown(index_tokens, index_tokens.value)),
+        (
+            "embeddings",
+            shown(embeddings, embeddings.value.as_deref().unwrap_or("none")),
+        ),
     ]
 }
 

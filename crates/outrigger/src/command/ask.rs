@@ -26,7 +26,7 @@ pub(crate) async fn run(
     screen: Screen,
 ) -> Result<ExitCode, CommandError> {
     let cancel = CancellationToken::new();
-    session::interruptible(&cancel, ask(common, args, screen, &cancel)).await
+    session::interruptible(&cancel, Box::pin(ask(common, args, screen, &cancel))).await
 }
 
 async fn ask(
@@ -113,6 +113,7 @@ pub(super) async fn answer(
     let session = session
         .knowing_what_is_unknown(common, &job.chain, screen)
         .await?;
+    models::embedding::begin(&session.host, &config, screen);
     wait_for_servers(&session, screen, cancel).await;
     let agent = Agent {
         model,

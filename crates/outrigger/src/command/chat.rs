@@ -118,6 +118,7 @@ async fn begin(
         allow: &args.allow,
     })
     .await?;
+    models::embedding::begin(&session.host, &config, screen);
     ask::wait_for_servers(&session, screen, cancel).await;
     let agent = Agent {
         model,
