@@ -23,6 +23,8 @@ const LONGEST: usize = 512;
 const LARGEST: u64 = 1 << 30;
 /// Bytes in front of the header, which say how long it is.
 const LENGTH: usize = 8;
+/// Up to this cosine the known model finds texts alike that have nothing to do with each other.
+const UNRELATED: f32 = 0.15;
 /// Bytes of the file's hash that tell it apart from others.
 const SHORT: usize = 8;
 
@@ -98,6 +100,12 @@ impl EmbeddingModel {
     /// Names the model by its content: `[a-z0-9-]`.
     pub fn id(&self) -> &str {
         &self.id
+    }
+
+    /// The cosine up to which two texts have nothing to do with each other.
+    #[expect(clippy::unused_self, reason = "another model has another")]
+    pub fn unrelated(&self) -> f32 {
+        UNRELATED
     }
 
     /// The vector of a text. `None` where none of its tokens has one.

@@ -31,6 +31,11 @@ pub trait Embedder: Send + Sync {
     /// The vector of a text; of any length but none, and the same for all texts. `None` where the text
     /// says nothing to the model. May block for as long as the model takes.
     fn embed(&self, text: &str) -> Option<Vec<f32>>;
+
+    /// The cosine up to which two texts have nothing to do with each other.
+    fn unrelated(&self) -> f32 {
+        0.0
+    }
 }
 
 /// A ranking by meaning. Clones share it.
@@ -179,11 +184,14 @@ impl Ranker for Meaning {
     }
 
     fn rank(&self, query: &str, allowed: &dyn Fn(&str, &str) -> bool, limit: usize) -> Ranking {
-        let embedder = self.held().embedder.clone();
-        let wanted = embedder.and_then(|embedder| embedder.embed(&query.to_lowercase()));
+        let Some(embedder) = self.held().embedder.clone() else {
+            return Ranking::default();
+        };
+        let wanted = embedder.embed(&query.to_lowercase());
         let Some(wanted) = wanted.and_then(Vector::new) else {
             return Ranking::default();
         };
+        let unrelated = embedder.unrelated();
         let held = self.held();
         let mut near: Vec<(f32, &str, &str)> = Vec::new();
         for (server, entries) in &held.servers {
@@ -197,8 +205,7 @@ impl Ranker for Meaning {
                 }
             }
         }
-        // What points elsewhere is no answer at all.
-        near.retain(|(nearness, ..)| *nearness > 0.0);
+        near.retain(|(nearness, ..)| *nearness > unrelated);
         let better = |one: &(f32, &str, &str), other: &(f32, &str, &str)| {
             let by_name = || (one.1, one.2).cmp(&(other.1, other.2));
             other.0.total_cmp(&one.0).then_with(by_name)

@@ -31,8 +31,11 @@ pub struct Embeddings {
 }
 
 impl Host {
-    /// From now on tools are found by meaning besides, as soon as the model has read them.
-    pub fn find_by_meaning(&self, embeddings: Embeddings) {
+    /// From now on tools are found by meaning besides, as soon as the model has read them. What is
+    /// returned has the revision of the catalog that was read last, from 0; it is closed when the model
+    /// cannot be loaded.
+    pub fn find_by_meaning(&self, embeddings: Embeddings) -> watch::Receiver<u64> {
+        let (read, reads) = watch::channel(0);
         let meaning = Meaning::default();
         self.finder().add(&meaning);
         let keeper = Keeper {
@@ -42,8 +45,10 @@ impl Host {
             published: self.published(),
             stop: self.stopping().clone(),
             file: None,
+            read,
         };
         self.spawn(keeper.run(embeddings));
+        reads
     }
 }
 
@@ -55,6 +60,8 @@ struct Keeper {
     published: watch::Receiver<u64>,
     stop: CancellationToken,
     file: Option<PathBuf>,
+    /// The revision of the catalog that was read last.
+    read: watch::Sender<u64>,
 }
 
 impl Keeper {
@@ -89,7 +96,7 @@ impl Keeper {
             return false;
         };
         self.file = embeddings.folder.map(|folder| folder.join(embedder.id()));
-        let known = self.file.as_deref().and_then(read);
+        let known = self.file.as_deref().and_then(kept);
         let known = known.unwrap_or_else(|| Vectors::new(embedder.id()));
         self.meaning.begin(embedder, known);
         true
@@ -115,11 +122,12 @@ impl Keeper {
         {
             keep(file, self.meaning.vectors());
         }
+        self.read.send_replace(catalog.revision);
     }
 }
 
 /// What a file holds; nothing where it is not as it was written.
-fn read(file: &Path) -> Option<Vectors> {
+fn kept(file: &Path) -> Option<Vectors> {
     let size = match fs::metadata(file) {
         Ok(found) => found.len(),
         Err(error) => {
@@ -144,7 +152,7 @@ fn read(file: &Path) -> Option<Vectors> {
 
 /// Keeps these, and what another run has kept meanwhile.
 fn keep(file: &Path, mut vectors: Vectors) {
-    if let Some(others) = read(file) {
+    if let Some(others) = kept(file) {
         vectors.merge(others);
     }
     if let Err(error) = kept_file::replace(file, &vectors.to_bytes()) {

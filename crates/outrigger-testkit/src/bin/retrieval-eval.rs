@@ -143,6 +143,10 @@ fn embed(meaning: &Meaning, path: &Path) -> Result<f64, Failure> {
         fn embed(&self, text: &str) -> Option<Vec<f32>> {
             self.0.embed(text)
         }
+
+        fn unrelated(&self) -> f32 {
+            self.0.unrelated()
+        }
     }
     let model = Arc::new(Local(EmbeddingModel::load(path)?));
     let clock = Instant::now();

@@ -3,18 +3,39 @@
 
 use outrigger_host::Host;
 use outrigger_host::config::Config;
+use tokio::sync::watch;
 
+use crate::cli::Common;
 use crate::screen::{Label, Screen};
 
-/// Has the host find tools by meaning, if that is wanted and can be.
-pub(crate) fn begin(host: &Host, config: &Config, screen: Screen) {
-    let wanted = &config.discovery.embeddings;
-    let Some(name) = &wanted.value else { return };
-    match of(name, screen) {
-        Ok(embeddings) => host.find_by_meaning(embeddings),
-        Err((reason, hint)) => {
-            let asked = format!("`discovery.embeddings` ({})", wanted.origin);
-            warn(screen, &format!("{asked}: {reason}"), &hint);
+/// A model that reads the tools, if one is wanted and can be had.
+pub(crate) struct Reading(Option<watch::Receiver<u64>>);
+
+impl Reading {
+    /// Has the host find tools by meaning.
+    pub(crate) fn begin(host: &Host, config: &Config, screen: Screen) -> Self {
+        let wanted = &config.discovery.embeddings;
+        let Some(name) = &wanted.value else {
+            return Self(None);
+        };
+        match of(name, screen) {
+            Ok(embeddings) => Self(Some(host.find_by_meaning(embeddings))),
+            Err((reason, hint)) => {
+                let asked = format!("`discovery.embeddings` ({})", wanted.origin);
+                warn(screen, &format!("{asked}: {reason}"), &hint);
+                Self(None)
+            }
+        }
+    }
+
+    /// Waits for it in a run that is recorded, or run again: both are to find the same. Any other run
+    /// finds tools by words until then.
+    pub(crate) async fn settled(self, host: &Host, common: &Common) {
+        let compared = common.recorder.is_some() || common.playback.is_some();
+        if let Some(mut reads) = self.0.filter(|_| compared) {
+            let now = *host.published().borrow();
+            // It is closed where there is nothing to wait for.
+            reads.wait_for(|read| *read >= now).await.ok();
         }
     }
 }
@@ -63,6 +84,10 @@ mod of_store {
 
         fn embed(&self, text: &str) -> Option<Vec<f32>> {
             self.0.embed(text)
+        }
+
+        fn unrelated(&self) -> f32 {
+            self.0.unrelated()
         }
     }
 
