@@ -10,7 +10,7 @@ use crate::index::Index;
 /// The constant of reciprocal rank fusion. Its authors set 60, for long lists that are looked through
 /// to their end; of tools the first few are read, and the first of a ranking must count for more than
 /// the tenth. Found with the weights, as [`Weights`](crate::Weights) says.
-const FLATNESS: f64 = 2.0;
+const FLATNESS: f64 = 1.0;
 /// How many of each ranking are looked at for each that is wanted.
 const DEPTH: usize = 5;
 

