@@ -18,7 +18,7 @@ use crate::words;
 use vectors::{Key, Vector};
 pub use vectors::{Vectors, VectorsError};
 
-/// What of a tool's description is embedded, in characters: the first of it says what the tool is for.
+/// What of a description or a query is embedded, in characters: the first of it says what it is about.
 const LONGEST_TEXT: usize = 2_000;
 /// Texts that are embedded before the lock is taken again.
 const BATCH: usize = 64;
@@ -187,6 +187,7 @@ impl Ranker for Meaning {
         let Some(embedder) = self.held().embedder.clone() else {
             return Ranking::default();
         };
+        let query: String = query.chars().take(LONGEST_TEXT).collect();
         let wanted = embedder.embed(&query.to_lowercase());
         let Some(wanted) = wanted.and_then(Vector::new) else {
             return Ranking::default();

@@ -74,11 +74,13 @@ impl Vector {
     }
 }
 
+/// At most 4,096 times 127 times 127, which is far from overflowing; said so, it is many at once.
 fn product(one: &[i8], other: &[i8]) -> i32 {
-    one.iter()
+    let products = one
+        .iter()
         .zip(other)
-        .map(|(a, b)| i32::from(*a) * i32::from(*b))
-        .sum()
+        .map(|(a, b)| i32::from(*a) * i32::from(*b));
+    products.fold(0, i32::wrapping_add)
 }
 
 #[expect(clippy::cast_precision_loss, reason = "the last digits do not matter")]
