@@ -103,7 +103,6 @@ impl EmbeddingModel {
     }
 
     /// The cosine up to which two texts have nothing to do with each other.
-    #[expect(clippy::unused_self, reason = "another model has another")]
     pub fn unrelated(&self) -> f32 {
         UNRELATED
     }

@@ -95,6 +95,15 @@ impl Embedder for Toy {
     }
 }
 
+async fn read_all(host: &Host) {
+    let mut reads = host.find_by_meaning(Embeddings {
+        load: Box::new(|| Some(Arc::new(Toy))),
+        folder: None,
+    });
+    let now = *host.published().borrow();
+    reads.wait_for(|read| *read >= now).await.unwrap();
+}
+
 struct World {
     host: Host,
     /// Model-facing names with their marks.
@@ -144,12 +153,7 @@ impl World {
         let host = Host::start(&config, parts);
         assert!(host.settled(Duration::from_secs(30)).await.is_empty());
         if by_meaning {
-            let mut reads = host.find_by_meaning(Embeddings {
-                load: Box::new(|| Some(Arc::new(Toy))),
-                folder: None,
-            });
-            let now = *host.published().borrow();
-            reads.wait_for(|read| *read >= now).await.unwrap();
+            read_all(&host).await;
         }
         let (mut allowed, mut denied) = (Vec::new(), Vec::new());
         for tool in host.catalog().tools() {
