@@ -32,7 +32,7 @@ use crate::catalog::{Catalog, CatalogTool, ServerCatalog, Standing};
 use crate::config::{Config, Decision, DiscoverySettings, EntryState, ResultSettings, ServerEntry};
 use crate::discovery::{Always, Finder};
 use crate::hooks::Hooks;
-use crate::host::board::Board;
+pub(crate) use crate::host::board::Board;
 use crate::host::person::Person;
 use crate::host::server::{Member, Plan, Sources};
 use crate::offers::{self, Shelf};

@@ -8,15 +8,14 @@
 use std::fs;
 use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
-use std::sync::{Arc, PoisonError, RwLock};
+use std::sync::{Arc, Weak};
 
 use outrigger_search::{Embedder, Meaning, Vectors};
 use tokio::sync::watch;
 use tokio_util::sync::CancellationToken;
 
 use super::Finder;
-use crate::catalog::Catalog;
-use crate::host::Host;
+use crate::host::{Board, Host};
 use crate::kept_file;
 
 /// The largest file of vectors that is read, in bytes: more than are ever written.
@@ -41,7 +40,7 @@ impl Host {
         let keeper = Keeper {
             meaning,
             finder: Arc::clone(self.finder()),
-            catalog: Arc::clone(self.shared_catalog()),
+            board: Arc::downgrade(self.board()),
             published: self.published(),
             stop: self.stopping().clone(),
             file: None,
@@ -56,7 +55,8 @@ impl Host {
 struct Keeper {
     meaning: Meaning,
     finder: Arc<Finder>,
-    catalog: Arc<RwLock<Catalog>>,
+    /// The host's: it ends with the host.
+    board: Weak<Board>,
     published: watch::Receiver<u64>,
     stop: CancellationToken,
     file: Option<PathBuf>,
@@ -103,11 +103,9 @@ impl Keeper {
     }
 
     fn keep_up(&self) {
-        let catalog = self
-            .catalog
-            .read()
-            .unwrap_or_else(PoisonError::into_inner)
-            .clone();
+        let Some(catalog) = self.board.upgrade().map(|board| board.catalog()) else {
+            return;
+        };
         self.finder.follow(&catalog);
         let mut learned = 0;
         while !self.stop.is_cancelled() {
