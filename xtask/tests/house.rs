@@ -61,6 +61,7 @@ const ARROWS: [(&str, &[&str]); 13] = [
             "outrigger-connect",
             "outrigger-host",
             "outrigger-journal",
+            "outrigger-local",
             "outrigger-sandbox",
             "outrigger-schemas",
             "outrigger-search",

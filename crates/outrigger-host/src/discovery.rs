@@ -12,6 +12,7 @@ mod answer;
 mod connect;
 mod facility;
 mod finder;
+mod meaning;
 mod outline;
 mod text;
 
@@ -26,6 +27,8 @@ use serde_json::value::RawValue;
 pub(crate) use connect::wanted_server;
 pub use facility::{Facility, HOST};
 pub(crate) use finder::Finder;
+pub use meaning::Embeddings;
+pub use outrigger_search::Embedder;
 
 use crate::arguments::filled::Fillings;
 use crate::arguments::{Arguments, Wanted as WantedSchema, Written};
@@ -57,6 +60,7 @@ impl Toolset {
             context_percent,
             floor_tokens,
             index_tokens,
+            embeddings: _,
         } = self.discovery();
         let share = context_tokens.saturating_mul(context_percent.value.into()) / 100;
         // What is cheap anywhere is not cheap for a model that reads little.

@@ -24,6 +24,7 @@ use outrigger_connect::{Connection, Connector, ServePipe, ServerName};
 use outrigger_journal::{Redactor, Run};
 use tokio::sync::watch;
 use tokio_util::sync::CancellationToken;
+use tokio_util::task::TaskTracker;
 
 pub use server::{Failure, FailureKind, InUse, Ready, ServerState};
 pub use upkeep::Upkeep;
@@ -35,7 +36,7 @@ use crate::catalog::{Catalog, CatalogTool, ServerCatalog, Standing};
 use crate::config::{Config, DiscoverySettings, EntryState, ResultSettings, ServerEntry};
 use crate::discovery::{Always, Finder};
 use crate::hooks::Hooks;
-use crate::host::board::Board;
+pub(crate) use crate::host::board::Board;
 use crate::host::person::Person;
 use crate::host::server::{Launch, Member, Plan, Sources};
 use crate::offers::{self, Shelf};
@@ -143,7 +144,10 @@ struct Shared {
     pins: Arc<Pins>,
     discovery: DiscoverySettings,
     always: Arc<Always>,
-    finder: Finder,
+    finder: Arc<Finder>,
+    /// Work beside the calls, and what ends it.
+    tasks: TaskTracker,
+    stop: CancellationToken,
 }
 
 /// One server, as `doctor` and `tools` show it.
@@ -212,7 +216,9 @@ impl Host {
             pins: parts.pins,
             discovery: config.discovery.clone(),
             always: Arc::new(always(config)),
-            finder: Finder::default(),
+            finder: Arc::default(),
+            tasks: TaskTracker::new(),
+            stop: CancellationToken::new(),
         };
         Self {
             shared: Arc::new(shared),
@@ -339,14 +345,31 @@ impl Host {
     /// Lets go of all servers. Those that no other host holds are ended, side by side, each within its
     /// own bound.
     pub async fn close(&self) {
+        self.shared.stop.cancel();
+        self.shared.tasks.close();
         let members = self.shared.servers.values();
         members.clone().for_each(Member::leave);
         join_all(members.map(Member::gone)).await;
+        self.shared.tasks.wait().await;
     }
 
     /// Finds tools by words.
-    pub(crate) fn finder(&self) -> &Finder {
+    pub(crate) fn finder(&self) -> &Arc<Finder> {
         &self.shared.finder
+    }
+
+    pub(crate) fn board(&self) -> &Arc<Board> {
+        &self.shared.board
+    }
+
+    /// Cancelled when the host closes.
+    pub(crate) fn stopping(&self) -> &CancellationToken {
+        &self.shared.stop
+    }
+
+    /// Work that closing waits for.
+    pub(crate) fn spawn(&self, work: impl Future<Output = ()> + Send + 'static) {
+        self.shared.tasks.spawn(work);
     }
 
     pub(crate) fn run(&self) -> &Run {

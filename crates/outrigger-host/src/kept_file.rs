@@ -1,4 +1,4 @@
-//! Small text files that the program keeps for a person: replaced as a whole, so that a reader never
+//! Small files that the program keeps for a person: replaced as a whole, so that a reader never
 //! sees half of one, and written in turns, so that two programs never lose each other's change.
 
 use std::fs::{self, File};
@@ -52,16 +52,16 @@ pub(crate) fn update<T>(
     let _turn = turn(folder).map_err(failed)?;
     let mut held = read(path)?;
     change(&mut held);
-    replace(path, &write(&held)?).map_err(failed)?;
+    replace(path, write(&held)?.as_bytes()).map_err(failed)?;
     Ok(held)
 }
 
-/// Puts `text` in the place of a file. It is there whole or not at all.
-pub(crate) fn replace(path: &Path, text: &str) -> std::io::Result<()> {
+/// Puts `content` in the place of a file. It is there whole or not at all.
+pub(crate) fn replace(path: &Path, content: &[u8]) -> std::io::Result<()> {
     let folder = path.parent().unwrap_or(path);
     fs::create_dir_all(folder)?;
     let mut aside = tempfile::NamedTempFile::new_in(folder)?;
-    aside.write_all(text.as_bytes())?;
+    aside.write_all(content)?;
     aside.as_file().sync_all()?;
     aside.persist(path)?;
     Ok(())

@@ -326,7 +326,8 @@ impl Pins {
             return Ok(());
         }
         let text = tool.definition().to_string();
-        kept_file::replace(&path, &text).map_err(|error| KeptFileError::write(&path, &error))
+        kept_file::replace(&path, text.as_bytes())
+            .map_err(|error| KeptFileError::write(&path, &error))
     }
 }
 

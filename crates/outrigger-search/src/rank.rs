@@ -51,6 +51,11 @@ struct Gathered {
 impl View<'_> {
     /// Places in the view's order with their scores, best first.
     pub(crate) fn best(&self, query: &str, limit: usize) -> Vec<(u32, f32)> {
+        self.best_and_named(query, limit).0
+    }
+
+    /// The same, and how many of them the query names.
+    pub(crate) fn best_and_named(&self, query: &str, limit: usize) -> (Vec<(u32, f32)>, usize) {
         let scores = self.scores(query);
         let mut nearness = vec![Nearness::ByWords; self.order.len()];
         let mut found: Vec<u32> = Vec::new();
@@ -81,10 +86,12 @@ impl View<'_> {
             found.truncate(limit);
         }
         found.sort_unstable_by(better);
-        found
+        let is_named = |place: &&u32| nearness[**place as usize] < Nearness::ByWords;
+        let named = found.iter().take_while(is_named).count();
+        let best = found
             .into_iter()
-            .map(|place| (place, scores[place as usize]))
-            .collect()
+            .map(|place| (place, scores[place as usize]));
+        (best.collect(), named)
     }
 
     /// Documents whose name, alone or behind their server's, is the query or begins with it.

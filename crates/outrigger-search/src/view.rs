@@ -4,6 +4,7 @@
 use std::collections::HashSet;
 use std::ops::Range;
 
+use crate::fusion::{Ranking, ToolKey};
 use crate::index::{Entry, Field, Index};
 use crate::words;
 
@@ -81,6 +82,22 @@ impl<'a> View<'a> {
             .into_iter()
             .filter_map(|(place, score)| self.hit(place, score))
             .collect()
+    }
+
+    /// The same, as identities, with how many of them the query names.
+    pub(crate) fn rank(&self, query: &str, limit: usize) -> Ranking {
+        let (best, named) = self.best_and_named(query, limit);
+        let hits = best
+            .into_iter()
+            .filter_map(|(place, score)| self.hit(place, score));
+        let tools = hits.map(|hit| ToolKey {
+            server: hit.server.to_owned(),
+            name: hit.name.to_owned(),
+        });
+        Ranking {
+            tools: tools.collect(),
+            named,
+        }
     }
 
     /// The documents that someone may have meant who wrote `name`, a tool's name or a server's and a

@@ -115,6 +115,13 @@ pub(crate) fn spelling(name: &str) -> String {
     }
 }
 
+/// A name in words: `getFilm-Info` is `get film info`.
+pub(crate) fn spaced(name: &str) -> String {
+    let mut words = Vec::new();
+    each_run(name, |run| words.extend(parts(run)));
+    words.join(" ")
+}
+
 fn push_term(part: String, found: &mut Vec<String>) {
     found.extend(term(part));
 }

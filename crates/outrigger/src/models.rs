@@ -1,5 +1,6 @@
 //! From `--model`, configuration and surroundings to a model that answers.
 
+pub(crate) mod embedding;
 #[cfg(feature = "local")]
 pub(crate) mod local;
 

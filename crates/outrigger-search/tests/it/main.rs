@@ -3,6 +3,7 @@
 #![allow(clippy::unwrap_used, clippy::panic, reason = "tests")]
 
 mod finding;
+mod meaning;
 mod properties;
 
 use outrigger_search::{Document, Index, Parameters, View};

@@ -1,10 +1,12 @@
 //! Measures how well tools are found by words, on a set of tools and queries with known answers.
 //!
-//! `retrieval-eval TOOLS.jsonl QUERIES.jsonl [--haystack MORE.jsonl…]` prints one JSON line: recall at
+//! `retrieval-eval TOOLS.jsonl QUERIES.jsonl [--haystack MORE.jsonl…] [--embeddings MODEL]` prints one JSON line: recall at
 //! 1, 5 and 10 and nDCG at 10 as shares, the mean reciprocal rank, and the microseconds of a query.
 //! A tool is a line with `server`, `name`, `description`, `inputSchema`; a query a line with `query`
 //! and `groups`, each of which any one of its members (`server/name`) satisfies. What `--haystack`
-//! names is searched as well; it may also be a folder of raw `tools/list` results. Judges nothing.
+//! names is searched as well; it may also be a folder of raw `tools/list` results. With a file of
+//! `outrigger model pull`, tools are found by meaning besides, and the seconds that embedding all of
+//! them took are printed too. Judges nothing.
 #![allow(
     clippy::print_stdout,
     clippy::print_stderr,
@@ -16,14 +18,18 @@ use std::error::Error;
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
+use std::sync::Arc;
 use std::time::Instant;
 
-use outrigger_search::{Document, Index, Parameters};
+use outrigger_local::EmbeddingModel;
+use outrigger_search::{Document, Embedder, Fusion, Meaning, Parameters, Ranker as _, Vectors};
 use serde::Deserialize;
 use serde_json::{Value, json};
 
 /// How far down an answer is looked for.
 const DEPTH: usize = 100;
+/// How many tools a search shows.
+const SHOWN: usize = 8;
 
 type Failure = Box<dyn Error>;
 
@@ -41,17 +47,39 @@ struct Sums {
     reciprocal: f64,
 }
 
+/// What is measured.
+#[derive(Default)]
+struct Words {
+    /// The tools and the queries.
+    sets: Vec<PathBuf>,
+    haystack: Vec<PathBuf>,
+    embeddings: Option<PathBuf>,
+}
+
+impl Words {
+    fn read(mut words: impl Iterator<Item = PathBuf>) -> Self {
+        let mut read = Self::default();
+        while let Some(word) = words.next() {
+            match word.to_str() {
+                Some("--haystack") => {}
+                Some("--embeddings") => read.embeddings = words.next(),
+                _ if read.sets.len() < 2 => read.sets.push(word),
+                _ => read.haystack.push(word),
+            }
+        }
+        read
+    }
+}
+
 fn main() -> ExitCode {
-    let words: Vec<PathBuf> = std::env::args_os().skip(1).map(PathBuf::from).collect();
-    let paths: Vec<&PathBuf> = words
-        .iter()
-        .filter(|word| word.as_os_str() != "--haystack")
-        .collect();
-    let [tools, queries, more @ ..] = paths.as_slice() else {
-        eprintln!("usage: retrieval-eval TOOLS.jsonl QUERIES.jsonl [--haystack MORE.jsonl…]");
+    let words = Words::read(std::env::args_os().skip(1).map(PathBuf::from));
+    if words.sets.len() < 2 {
+        eprintln!(
+            "usage: retrieval-eval TOOLS.jsonl QUERIES.jsonl [--haystack MORE.jsonl…] [--embeddings MODEL]"
+        );
         return ExitCode::from(2);
-    };
-    match evaluate(tools, queries, more) {
+    }
+    match evaluate(&words) {
         Ok(line) => {
             println!("{line}");
             ExitCode::SUCCESS
@@ -63,9 +91,10 @@ fn main() -> ExitCode {
     }
 }
 
-fn evaluate(tools: &Path, queries: &Path, more: &[&PathBuf]) -> Result<Value, Failure> {
+fn evaluate(words: &Words) -> Result<Value, Failure> {
     let mut servers: BTreeMap<String, Vec<Document>> = BTreeMap::new();
-    for path in std::iter::once(tools).chain(more.iter().map(|path| path.as_path())) {
+    let (tools, queries) = (&words.sets[0], &words.sets[1]);
+    for path in std::iter::once(tools).chain(&words.haystack) {
         let read = if path.is_dir() {
             read_folder(path)
         } else {
@@ -78,10 +107,18 @@ fn evaluate(tools: &Path, queries: &Path, more: &[&PathBuf]) -> Result<Value, Fa
                 .push(document);
         }
     }
-    let mut index = Index::default();
-    for (server, documents) in servers {
-        index.replace(&server, documents);
+    let meaning = Meaning::default();
+    let mut index = Fusion::default();
+    if words.embeddings.is_some() {
+        index = index.with(Box::new(meaning.clone()), Meaning::WEIGHT);
     }
+    for (server, documents) in servers {
+        index.replace(&server, &documents);
+    }
+    let embedding = match &words.embeddings {
+        Some(path) => Some(embed(&meaning, path)?),
+        None => None,
+    };
     let queries: Vec<Query> = fs::read_to_string(queries)
         .map_err(|error| format!("`{}`: {error}", queries.display()))?
         .lines()
@@ -91,21 +128,54 @@ fn evaluate(tools: &Path, queries: &Path, more: &[&PathBuf]) -> Result<Value, Fa
     if queries.is_empty() {
         return Err("there is no query".into());
     }
-    Ok(measure(&index, &queries))
+    let mut line = measure(&index, &queries);
+    if let Some(took) = embedding {
+        line["embedding_s"] = json!(took);
+    }
+    Ok(line)
 }
 
-fn measure(index: &Index, queries: &[Query]) -> Value {
-    let view = index.view(|_, _| true);
+/// Embeds all tools, and says how many seconds that took.
+fn embed(meaning: &Meaning, path: &Path) -> Result<f64, Failure> {
+    struct Local(EmbeddingModel);
+    impl Embedder for Local {
+        fn id(&self) -> &str {
+            self.0.id()
+        }
+        fn embed(&self, text: &str) -> Option<Vec<f32>> {
+            self.0.embed(text)
+        }
+
+        fn unrelated(&self) -> f32 {
+            self.0.unrelated()
+        }
+    }
+    let model = Arc::new(Local(EmbeddingModel::load(path)?));
+    let clock = Instant::now();
+    meaning.begin(model, Vectors::default());
+    while meaning.learn() > 0 {}
+    Ok((clock.elapsed().as_secs_f64() * 1e3).round() / 1e3)
+}
+
+/// What is found, and how long it takes. By words alone one view serves all queries; with a model each
+/// has a view of its own, and is timed for as many tools as a search shows.
+fn measure(index: &Fusion, queries: &[Query]) -> Value {
+    let view = index.words().view(|_, _| true);
     let mut sums = Sums::default();
     let mut took = Vec::with_capacity(queries.len());
     for query in queries {
         let clock = Instant::now();
-        let hits = view.search(&query.query, DEPTH);
-        took.push(clock.elapsed());
-        let found: Vec<String> = hits
-            .iter()
-            .map(|hit| format!("{}/{}", hit.server, hit.name))
-            .collect();
+        let found: Vec<String> = if index.is_by_words() {
+            let hits = view.search(&query.query, DEPTH);
+            took.push(clock.elapsed());
+            hits.iter().map(|hit| id(hit.server, hit.name)).collect()
+        } else {
+            index.rank(&query.query, &|_, _| true, SHOWN);
+            took.push(clock.elapsed());
+            let ranking = index.rank(&query.query, &|_, _| true, DEPTH);
+            let keys = ranking.tools.iter();
+            keys.map(|key| id(&key.server, &key.name)).collect()
+        };
         sums.add(&query.groups, &found);
     }
     took.sort_unstable();
@@ -118,9 +188,13 @@ fn measure(index: &Index, queries: &[Query]) -> Value {
         "mrr": share(sums.reciprocal),
         "us_per_query": took[took.len() / 2].as_micros(),
         "queries": queries.len(),
-        "tools": index.len(),
-        "servers": index.servers().count(),
+        "tools": index.words().len(),
+        "servers": index.words().servers().count(),
     })
+}
+
+fn id(server: &str, name: &str) -> String {
+    format!("{server}/{name}")
 }
 
 impl Sums {

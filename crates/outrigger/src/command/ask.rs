@@ -15,6 +15,7 @@ use crate::answer;
 use crate::cli::{AnswerArgs, AskArgs, Common};
 use crate::display::{Display, Show, seconds};
 use crate::error::{CommandError, Exit};
+use crate::models::embedding::Reading;
 use crate::sampler::RunModel;
 use crate::screen::{Label, Screen};
 use crate::session::{self, Asked, Opening, Record, Session};
@@ -103,7 +104,9 @@ pub(super) async fn answer(
     let session = session
         .knowing_what_is_unknown(common, &job.chain, screen)
         .await?;
+    let reading = Reading::begin(&session.host, &config, screen);
     wait_for_servers(&session, screen, cancel).await;
+    reading.settled(&session.host, common).await;
     let agent = Agent {
         model,
         host: session.host.clone(),

@@ -25,6 +25,7 @@ use crate::cli::{ChatArgs, Common};
 use crate::display::{Display, Show};
 use crate::error::{CommandError, Exit};
 use crate::keyboard::Keyboard;
+use crate::models::embedding::Reading;
 use crate::sampler::RunModel;
 use crate::screen::{Label, Screen};
 use crate::session::{self, Asked, Opening, Record, Session};
@@ -118,7 +119,9 @@ async fn begin(
         allow: &args.allow,
     })
     .await?;
+    let reading = Reading::begin(&session.host, &config, screen);
     ask::wait_for_servers(&session, screen, cancel).await;
+    reading.settled(&session.host, common).await;
     let agent = Agent {
         model,
         host: session.host.clone(),

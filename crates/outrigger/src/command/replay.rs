@@ -92,9 +92,9 @@ async fn again(common: &Common, command: Command, playback: &Playback) -> Result
         Command::Ask(mut args) => {
             let question = playback.manifest().question.clone();
             args.question = question.or(args.question);
-            command::ask::run(common, args, screen).await
+            Box::pin(command::ask::run(common, args, screen)).await
         }
-        Command::Call(args) => command::call::run(common, args, screen).await,
+        Command::Call(args) => Box::pin(command::call::run(common, args, screen)).await,
         Command::Tools(args) => command::tools::run(common, &args, screen).await,
         _ => {
             let error = "this command is not replayed; `ask`, `call` and `tools` are";

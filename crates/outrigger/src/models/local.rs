@@ -6,8 +6,8 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use outrigger_local::{
-    LoadError, LoadOptions, LocalModel, PullError, PullEvent, PullOptions, Store, StoreError,
-    StoredModel,
+    LoadError, LoadOptions, LocalModel, ModelKind, PullError, PullEvent, PullOptions, Store,
+    StoreError, StoredModel,
 };
 use outrigger_model::Model;
 use serde_json::json;
@@ -26,7 +26,15 @@ pub(crate) async fn load(
     screen: Screen,
 ) -> Result<Arc<dyn Model>, CommandError> {
     let store = store()?;
-    let stored = fetch(&store, name.unwrap_or("default"), screen).await?;
+    let name = name.unwrap_or("default");
+    let kind = store.manifest().find(name).map(|model| model.kind);
+    if kind == Some(ModelKind::Embedding) {
+        let error = format!("`{name}` finds tools and does not answer");
+        return Err(CommandError::usage(error).hint(
+            "`outrigger model list` says what each is for; `[discovery] embeddings` names this one",
+        ));
+    }
+    let stored = fetch(&store, name, screen).await?;
     let options = LoadOptions {
         name: Some(stored.name.clone()),
         threads,

@@ -24,6 +24,7 @@ mod bank;
 mod chat;
 mod collector;
 mod declared;
+mod embeddings;
 mod eras;
 mod gate;
 mod gateway;

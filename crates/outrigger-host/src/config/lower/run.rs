@@ -107,7 +107,13 @@ pub(crate) fn builtin(report: &mut Report<'_>, node: &Node, builtin: &mut Builti
     }
 }
 
-const DISCOVERY: [&str; 4] = ["mode", "context_percent", "floor_tokens", "index_tokens"];
+const DISCOVERY: [&str; 5] = [
+    "mode",
+    "context_percent",
+    "floor_tokens",
+    "index_tokens",
+    "embeddings",
+];
 
 /// Takes over what one file says about how much of the tools a model is shown.
 pub(crate) fn discovery(report: &mut Report<'_>, node: &Node, settings: &mut DiscoverySettings) {
@@ -132,6 +138,16 @@ pub(crate) fn discovery(report: &mut Report<'_>, node: &Node, settings: &mut Dis
             }),
             "index_tokens" => set(report, entry, &mut settings.index_tokens, |report| {
                 value::count(report, &key, node)
+            }),
+            // It may name a file of this machine.
+            "embeddings" if !report.source.layer.may_loosen() => {
+                let message =
+                    format!("`{key}` does not count in a file of a project that is not trusted");
+                report.warn(entry.at, &key, message);
+            }
+            "embeddings" => set(report, entry, &mut settings.embeddings, |report| {
+                let name = value::text(report, &key, node)?;
+                Some(Some(name).filter(|name| name != "none"))
             }),
             _ => report.unknown(Severity::Error, entry, "discovery", &DISCOVERY),
         }

@@ -8,6 +8,7 @@ use std::time::Duration;
 
 use outrigger_connect::{Connector, InProcessSpec, TransportSpec};
 use outrigger_host::config::{Config, EntryState};
+use outrigger_host::discovery::{Embedder, Embeddings};
 use outrigger_host::outcome::{CallOutcome, Rejection};
 use outrigger_host::policy::Policy;
 use outrigger_host::toolset::Toolset;
@@ -79,6 +80,30 @@ fn serve(config: &mut Config, tools: &Tools) {
     }
 }
 
+/// Finds everything alike, and so would bring up what may not be seen.
+struct Toy;
+
+impl Embedder for Toy {
+    fn id(&self) -> &'static str {
+        "toy"
+    }
+
+    fn embed(&self, text: &str) -> Option<Vec<f32>> {
+        let count = |byte: u8| text.bytes().filter(|b| *b % 8 == byte).count();
+        let part = |byte: u8| f32::from(u16::try_from(1 + count(byte)).unwrap());
+        Some((0..8).map(part).collect())
+    }
+}
+
+async fn read_all(host: &Host) {
+    let mut reads = host.find_by_meaning(Embeddings {
+        load: Box::new(|| Some(Arc::new(Toy))),
+        folder: None,
+    });
+    let now = *host.published().borrow();
+    reads.wait_for(|read| *read >= now).await.unwrap();
+}
+
 struct World {
     host: Host,
     /// Model-facing names with their marks.
@@ -88,7 +113,7 @@ struct World {
 }
 
 impl World {
-    async fn new(tools: &Tools, index_tokens: u64) -> Self {
+    async fn new(tools: &Tools, index_tokens: u64, by_meaning: bool) -> Self {
         let mut project = String::new();
         for server in tools.keys() {
             let _ = writeln!(project, "[servers.'{server}']\ncommand = 'x'");
@@ -128,6 +153,9 @@ impl World {
         };
         let host = Host::start(&config, parts);
         assert!(host.settled(Duration::from_secs(30)).await.is_empty());
+        if by_meaning {
+            read_all(&host).await;
+        }
         let (mut allowed, mut denied) = (Vec::new(), Vec::new());
         for tool in host.catalog().tools() {
             let (server, raw) = (tool.server.as_str(), tool.raw_name.as_str());
@@ -241,10 +269,11 @@ proptest! {
     #[test]
     fn what_is_allowed_is_reached_in_two_steps_and_what_is_not_is_nowhere(
         tools in tools(), index_tokens in 1_u64..1_500, context in 0_u64..50_000,
+        by_meaning in any::<bool>(),
     ) {
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
         runtime.block_on(async {
-            let world = World::new(&tools, index_tokens).await;
+            let world = World::new(&tools, index_tokens, by_meaning).await;
             let exposure = world.host.toolset().exposure(context);
             if let Some(index) = &exposure.index {
                 assert!(tokens::estimate(index) <= index_tokens, "{index_tokens}: {index}");
