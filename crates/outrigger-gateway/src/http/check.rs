@@ -263,11 +263,11 @@ mod tests {
 
     #[test]
     fn other_names_are_known_where_configuration_says_so() {
-        let access = GatewaySettings {
-            allowed_hosts: vec!["mcp.example.com".to_owned()],
-            allowed_origins: vec!["https://app.example.com".to_owned()],
-            ..GatewaySettings::default()
-        };
+        let mut access = GatewaySettings::default();
+        access.allowed_hosts.push("mcp.example.com".to_owned());
+        access
+            .allowed_origins
+            .push("https://app.example.com".to_owned());
         let here = IpAddr::from([192, 0, 2, 7]);
         let asked = |pairs: &[_]| origin(&headers(pairs), &access, here).is_ok();
         for (host, good) in [

@@ -101,7 +101,7 @@ impl Definition {
             out.push_str(",\"outputSchema\":");
             out.push_str(schema);
         }
-        if self.tasks && !modern {
+        if self.tasks && !how.modern {
             // Whatever its server wants: here every call may be one, and need not be.
             out.push_str(",\"execution\":{\"taskSupport\":\"optional\"}");
         }

@@ -51,6 +51,7 @@ impl Place {
             explicit: Vec::new(),
             trust: Trust::Unsaid,
             files: None,
+            principal: None,
         };
         Self { root, around }
     }

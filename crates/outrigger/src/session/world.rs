@@ -85,7 +85,7 @@ impl Asked {
     /// A gateway runs for as long as it is wanted, and keeps no server for nobody.
     pub(super) fn upkeep(&self, config: &Config) -> Option<Upkeep> {
         let most = config.limits.max_servers.value;
-        matches!(self, Self::Clients(_)).then(|| Upkeep::new(most))
+        matches!(self, Self::Clients(..)).then(|| Upkeep::new(most))
     }
 }
 

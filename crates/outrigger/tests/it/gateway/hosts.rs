@@ -6,7 +6,7 @@ use std::path::PathBuf;
 use std::process::{Command, Stdio};
 
 use outrigger_testkit::provider_server::Turn;
-use serde_json::{Value, json};
+use serde_json::json;
 
 use super::sdks::gateway;
 use super::served::Served;
