@@ -104,6 +104,7 @@ mod tests {
                 "[profiles.a]\ntools = [\"x\"]\n[profiles.b]\ntools = [\"y\"]\n[profiles.c]\nservers = [\"y\"]"
                     .to_owned(),
             )])),
+            principal: None,
         };
         let config: Config = crate::config::load(&around);
         let under =
