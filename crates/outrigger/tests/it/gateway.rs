@@ -3,11 +3,11 @@
 
 mod asks;
 mod changes;
-mod isolation;
-mod oauth;
 mod hosts;
-mod missing;
 mod idle;
+mod isolation;
+mod missing;
+mod oauth;
 mod offers;
 mod principals;
 mod raw;
