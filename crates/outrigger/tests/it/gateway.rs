@@ -3,11 +3,11 @@
 
 mod asks;
 mod changes;
-mod hosts;
-mod idle;
 mod isolation;
-mod missing;
 mod oauth;
+mod hosts;
+mod missing;
+mod idle;
 mod offers;
 mod principals;
 mod raw;
