@@ -26,6 +26,7 @@ use self::declared::Declared;
 use self::repeats::{Repeats, STUCK_TURNS};
 pub use self::resume::{Earlier, NoConversation, RESUME, RunRecord};
 use self::shown::Shown;
+use crate::estimates::Estimates;
 
 /// How far one question may go.
 #[derive(Debug, Clone, Copy)]
@@ -58,6 +59,8 @@ pub struct Agent {
     pub run: Run,
     /// How far it may go.
     pub limits: Limits,
+    /// How its model counts.
+    pub estimates: Estimates,
 }
 
 /// What came of a question.
@@ -149,6 +152,8 @@ impl Agent {
         cancel: &CancellationToken,
     ) -> Answer {
         let mut progress = Progress::new(self, conversation.turns);
+        self.host
+            .read_at(self.estimates.of(self.model.id()).scale());
         let ending = loop {
             if let Some(limit) = progress.limit_reached() {
                 break Ending::Limited(limit);

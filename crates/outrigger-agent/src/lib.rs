@@ -4,6 +4,7 @@
 //! behind [`outrigger_model::Model`].
 
 mod agent;
+mod estimates;
 pub mod provider;
 pub mod tokens;
 
@@ -11,3 +12,4 @@ pub use agent::{
     Agent, Answer, CallCounts, Conversation, Earlier, Ending, Limits, Listener, NoConversation,
     RESUME, RunRecord,
 };
+pub use estimates::{Estimates, Learned, Reports};

@@ -18,6 +18,7 @@ mod openai_responses;
 mod probe;
 mod reading;
 mod retry;
+mod search;
 mod secret;
 mod sse;
 mod transport;
@@ -126,6 +127,9 @@ pub struct ProviderSpec {
     pub max_retries: u32,
     /// Whether OpenAI is asked to hold its models to the schemas of tools (`strict`).
     pub strict: bool,
+    /// Whether the model has its provider's search of tools, where the person knows better than our
+    /// table.
+    pub tool_search: Option<bool>,
 }
 
 impl fmt::Debug for ProviderSpec {
@@ -160,6 +164,7 @@ impl ProviderSpec {
             timeouts: Timeouts::default(),
             max_retries: DEFAULT_RETRIES,
             strict: false,
+            tool_search: None,
         }
     }
 
@@ -253,6 +258,7 @@ pub fn build(spec: ProviderSpec) -> Result<Arc<dyn Model>, ProviderError> {
         url: url(&spec),
         headers,
         wire: wire(&spec, limits.sees_images),
+        tool_search: search::tool_search(&spec),
         declarer: declared::Declarer::default(),
         limits,
         max_retries: spec.max_retries,

@@ -58,7 +58,7 @@ use outrigger_connect::ServerName;
 pub use artifacts::ArtifactSettings;
 pub use cases::{PolicyCase, policy_cases};
 pub use defaults::ServerDefaults;
-pub use discovery::{DiscoveryMode, DiscoverySettings};
+pub use discovery::{DiscoveryMode, DiscoverySettings, Searcher};
 pub use gateway::{ClientLimits, Credentials, GatewaySettings, OAuthResource, PrincipalSettings};
 pub use hook::{HookEvent, HookSettings};
 pub use kept::{Kept, kept};

@@ -9,6 +9,7 @@
 //! calls and recording them is the pipeline's, as for any other.
 
 mod answer;
+mod audience;
 mod connect;
 mod facility;
 mod finder;
@@ -24,6 +25,7 @@ use outrigger_connect::ServerName;
 use serde::Deserialize;
 use serde_json::value::RawValue;
 
+pub use audience::{Audience, Group, ProviderSearch};
 pub(crate) use connect::wanted_server;
 pub use facility::{Facility, HOST};
 pub(crate) use finder::Finder;
@@ -33,7 +35,7 @@ pub use outrigger_search::Embedder;
 use crate::arguments::filled::Fillings;
 use crate::arguments::{Arguments, Wanted as WantedSchema, Written};
 use crate::catalog::CatalogTool;
-use crate::config::{DiscoveryMode, DiscoverySettings};
+use crate::config::DiscoveryMode;
 use crate::pipeline::ProposedCall;
 use crate::toolset::Toolset;
 
@@ -48,28 +50,26 @@ pub(crate) type Always = BTreeMap<ServerName, Vec<GlobMatcher>>;
 pub struct Exposure {
     /// The tools that are declared, sorted: the host's own, then by server and name.
     pub tools: Vec<Arc<CatalogTool>>,
-    /// When there are more than these: where they are, within a budget of tokens.
+    /// The tools that are left to the search of the model's provider, by server. With these, the
+    /// host's own are not among `tools`.
+    pub deferred: Vec<Group>,
+    /// When there are more than `tools`: where they are, within a budget of tokens. Models that see
+    /// groups need none.
     pub index: Option<String>,
+    /// Why the provider's search is not used although it was asked for.
+    pub not_searched: Option<String>,
 }
 
 impl Toolset {
     /// What a model that reads `context_tokens` is shown.
     pub fn exposure(&self, context_tokens: u64) -> Exposure {
-        let DiscoverySettings {
-            mode,
-            context_percent,
-            floor_tokens,
-            index_tokens,
-            embeddings: _,
-        } = self.discovery();
-        let share = context_tokens.saturating_mul(context_percent.value.into()) / 100;
-        // What is cheap anywhere is not cheap for a model that reads little.
-        let floor = floor_tokens.value.min(context_tokens / 4);
-        let too_many = match mode.value {
-            DiscoveryMode::Auto => self.tokens() > share.max(floor),
-            DiscoveryMode::Always => true,
-            DiscoveryMode::Never => false,
-        };
+        self.exposure_to(&Audience::new(context_tokens))
+    }
+
+    /// What a model is shown of which more is known.
+    pub fn exposure_to(&self, audience: &Audience) -> Exposure {
+        let share = self.share(audience);
+        let too_many = self.is_too_many(audience, share);
         let (shown, hidden): (Vec<_>, Vec<_>) = self
             .sorted()
             .into_iter()
@@ -78,21 +78,48 @@ impl Toolset {
             .into_iter()
             .filter(|_| self.has_lazy())
             .filter_map(|facility| facility.tool().cloned());
+        let tools: Vec<_> = servers.chain(shown).collect();
+        let budget = self.discovery().index_tokens.value;
+        let budget = audience.scale.within(budget.min(share.max(LEAST_INDEX)));
+        let search = self.provider_search(audience, (tools.len(), &hidden));
+        let not_searched = search.as_ref().err().cloned().flatten();
         if hidden.is_empty() {
             return Exposure {
-                tools: servers.chain(shown).collect(),
+                tools,
+                deferred: Vec::new(),
                 index: None,
+                not_searched,
             };
         }
-        let budget = index_tokens.value.min(share.max(LEAST_INDEX));
+        if let Ok(search) = search {
+            return self.left_to(search, (tools, &hidden), budget);
+        }
         Exposure {
             tools: Facility::TOOLS
                 .into_iter()
                 .filter_map(|facility| facility.tool().cloned())
-                .chain(servers)
-                .chain(shown)
+                .chain(tools)
                 .collect(),
+            deferred: Vec::new(),
             index: Some(outline::outline(&hidden, budget)),
+            not_searched,
+        }
+    }
+
+    /// The tokens that declarations may take before they are too many.
+    fn share(&self, audience: &Audience) -> u64 {
+        let percent = self.discovery().context_percent.value;
+        audience.context_tokens.saturating_mul(percent.into()) / 100
+    }
+
+    fn is_too_many(&self, audience: &Audience, share: u64) -> bool {
+        let settings = self.discovery();
+        // What is cheap anywhere is not cheap for a model that reads little.
+        let floor = settings.floor_tokens.value.min(audience.context_tokens / 4);
+        match settings.mode.value {
+            DiscoveryMode::Auto => audience.scale.tokens(self.tokens()) > share.max(floor),
+            DiscoveryMode::Always => true,
+            DiscoveryMode::Never => false,
         }
     }
 

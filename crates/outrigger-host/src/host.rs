@@ -46,6 +46,7 @@ use crate::pipeline::{Sessions, Unknowns};
 use crate::policy::{Origins, Policy, glob};
 use crate::questions::{CallRun, Clerk, Questions};
 use crate::review::{self, Flag};
+use crate::tokens::Scale;
 use crate::toolset::{MissingServer, Toolset};
 use crate::traces::Traces;
 use crate::words::Checks;
@@ -143,6 +144,8 @@ struct Shared {
     board: Arc<Board>,
     pins: Arc<Pins>,
     discovery: DiscoverySettings,
+    /// [`Scale`] of the model of the run.
+    scale: AtomicU32,
     always: Arc<Always>,
     finder: Arc<Finder>,
     /// Work beside the calls, and what ends it.
@@ -215,6 +218,7 @@ impl Host {
             board,
             pins: parts.pins,
             discovery: config.discovery.clone(),
+            scale: AtomicU32::new(Scale::NONE.in_thousandths()),
             always: Arc::new(always(config)),
             finder: Arc::default(),
             tasks: TaskTracker::new(),

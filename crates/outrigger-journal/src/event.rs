@@ -215,8 +215,18 @@ pub enum Event {
         revision: u64,
         /// Tools put before the model.
         tools: u64,
-        /// Estimated tokens of their declarations.
+        /// Tools that are left to its provider's search, besides.
+        #[serde(default, skip_serializing_if = "is_zero")]
+        deferred: u64,
+        /// Estimated tokens of the declarations that are put before it.
         tokens: u64,
+    },
+    /// The search of tools that the model's provider has was asked for and is not used.
+    ProviderSearchUnused {
+        /// The model.
+        model: String,
+        /// Why, in words that follow its name.
+        reason: String,
     },
     /// A request to the model is tried again.
     ModelRetry {
@@ -244,6 +254,9 @@ pub enum Event {
         /// Tokens of the request, as this side counted them.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         counted: Option<Counted>,
+        /// Tools that the provider's own search found, by their model-facing names.
+        #[serde(default, skip_serializing_if = "Vec::is_empty")]
+        found: Vec<String>,
     },
     /// A call was asked for. Nothing has been checked.
     CallProposed {
@@ -448,7 +461,10 @@ pub struct Counted {
     pub by: String,
     /// Whether that is the model's own vocabulary.
     pub exact: bool,
-    /// All text of the request.
+    /// How many requests corrected the estimate, by what their provider reported.
+    #[serde(default, skip_serializing_if = "is_none_32")]
+    pub corrected_by: u32,
+    /// All text of the request that the model read.
     pub input: u64,
     /// Of that, declarations of tools.
     pub declarations: u64,
@@ -463,6 +479,25 @@ pub struct ServerTokens {
     pub server: String,
     /// Tools that are declared.
     pub tools: u64,
-    /// Tokens of their declarations.
+    /// Of these, how many the model did not read: they are left to its provider's search.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub deferred: u64,
+    /// Tokens of the declarations that it read.
     pub tokens: u64,
+}
+
+#[allow(
+    clippy::trivially_copy_pass_by_ref,
+    reason = "serde hands over a reference"
+)]
+fn is_zero(number: &u64) -> bool {
+    *number == 0
+}
+
+#[allow(
+    clippy::trivially_copy_pass_by_ref,
+    reason = "serde hands over a reference"
+)]
+fn is_none_32(number: &u32) -> bool {
+    *number == 0
 }

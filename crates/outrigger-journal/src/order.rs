@@ -107,6 +107,7 @@ impl Order {
             | Event::ResourceRead { .. }
             | Event::PersonSaid { .. }
             | Event::TurnStarted { .. }
+            | Event::ProviderSearchUnused { .. }
             | Event::ModelRetry { .. }
             | Event::ModelAnswered { .. }
             | Event::MessageAdded { .. }

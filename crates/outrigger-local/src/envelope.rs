@@ -283,6 +283,7 @@ mod tests {
             name: name.to_owned(),
             description: "Does it.".to_owned(),
             input_schema: json!({"type": "object", "properties": {"end": {"type": "string"}}, "required": ["end"]}),
+            deferred: None,
         }
     }
 

@@ -25,6 +25,19 @@ pub struct ToolDeclaration {
     pub description: String,
     /// A JSON Schema whose top level is an object.
     pub input_schema: Value,
+    /// Set where the provider is to keep it from the model until the provider's own search has found
+    /// it. Only for models with a [`crate::Model::tool_search`].
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub deferred: Option<Deferred>,
+}
+
+/// The tools among which the provider's search finds one. Those of a group stand beside each other.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Deferred {
+    /// Its name: at most 64 bytes of `[A-Za-z0-9_-]`.
+    pub group: String,
+    /// What is in it, for models that are shown groups.
+    pub about: String,
 }
 
 /// What a request says of a tool.
@@ -32,6 +45,8 @@ pub struct ToolDeclaration {
 pub struct DeclaredTool {
     /// [`ToolDeclaration::name`].
     pub tool: String,
+    /// Whether the model reads it only once the provider's search has found it.
+    pub deferred: bool,
     /// The declaration as text of the request, or why it is left out, for a person.
     pub said: Result<String, String>,
 }
@@ -70,6 +85,10 @@ pub struct AssistantTurn {
     /// Only the provider that made it reads it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub carry: Option<Value>,
+    /// The tools that the provider's own search found in this turn. The model can read them from here
+    /// on, as long as [`AssistantTurn::carry`] goes back.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub found: Vec<String>,
 }
 
 /// A tool call as the model wrote it. Nothing has been checked yet.

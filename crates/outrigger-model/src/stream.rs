@@ -43,6 +43,8 @@ pub enum ModelEvent {
 pub enum StopReason {
     /// The model was done, or wants its tools called.
     Done,
+    /// The provider paused a long turn; it goes on when it is given back what it has said.
+    Paused,
     /// The limit of output tokens was reached: the text, or the last call, may be cut.
     Length,
     /// The provider or the model refused to go on.

@@ -13,6 +13,7 @@ mod openai_chat;
 mod openai_responses;
 mod request;
 mod script;
+mod search;
 
 use std::io;
 use std::net::SocketAddr;
@@ -43,6 +44,7 @@ type Respond = Box<dyn Fn(&RecordedRequest) -> Turn + Send + Sync>;
 struct Shared {
     respond: Respond,
     requests: Mutex<Vec<RecordedRequest>>,
+    searches: Mutex<search::Said>,
     /// How many clients hung up before their answer was over.
     hung_up: watch::Sender<usize>,
 }
@@ -81,6 +83,7 @@ impl ProviderServer {
         let shared = Arc::new(Shared {
             respond: Box::new(respond),
             requests: Mutex::new(Vec::new()),
+            searches: Mutex::default(),
             hung_up: watch::Sender::new(0),
         });
         let mut tasks = JoinSet::new();
@@ -172,7 +175,12 @@ impl Shared {
             body,
             text: String::from_utf8_lossy(&request.body).into_owned(),
         };
-        let objection = dialect.objection(&recorded.body);
+        let searches = || self.searches.lock().unwrap_or_else(PoisonError::into_inner);
+        let objection = dialect.objection(&recorded.body).or_else(|| {
+            // Without deferred tools there is nothing for searches to go with.
+            let hidden = dialect.hidden(&recorded.body);
+            (!hidden.is_empty()).then(|| searches().objection(&recorded.text))?
+        });
         let number = {
             let mut requests = self.requests.lock().unwrap_or_else(PoisonError::into_inner);
             requests.push(recorded.clone());
@@ -181,13 +189,21 @@ impl Shared {
         if let Some(objection) = objection {
             return Answer::json(400, &dialect.error_body(400, &objection));
         }
-        said(dialect, &(self.respond)(&recorded), number)
+        let turn = (self.respond)(&recorded);
+        let said = Said {
+            turn: &turn,
+            number,
+            hidden: dialect.hidden(&recorded.body),
+        };
+        let calls = (0..turn.calls.len()).map(|index| said.call_id(index));
+        searches().note(calls.collect(), &dialect.searches(&said));
+        answer(dialect, &said)
     }
 }
 
 /// The answer that a turn makes, whatever goes wrong in it.
-fn said(dialect: &dyn Dialect, turn: &Turn, number: usize) -> Answer {
-    let said = Said { turn, number };
+fn answer(dialect: &dyn Dialect, said: &Said<'_>) -> Answer {
+    let turn = said.turn;
     let stream = |events| {
         Answer::new(
             200,
@@ -221,13 +237,13 @@ fn said(dialect: &dyn Dialect, turn: &Turn, number: usize) -> Answer {
             turn.delivery.clone(),
         ),
         Some(Trouble::InStream { error, message }) => {
-            let mut events = dialect.events(&said);
+            let mut events = dialect.events(said);
             events.push(dialect.error_event(*error, message));
             stream(events)
         }
         None => {
-            let mut events = dialect.events(&said);
-            events.extend(dialect.end(&said));
+            let mut events = dialect.events(said);
+            events.extend(dialect.end(said));
             stream(events)
         }
     }

@@ -204,11 +204,12 @@ fn server_lines(events: &[Recorded]) -> Vec<String> {
         // Tools that are found when they are wanted are in no request.
         let is_there = |name: &str| counted.servers.iter().any(|server| server.server == name);
         let found = ready(events).filter(|server| !is_there(&server.server));
-        let found = found.map(|server| per_request(&server.server, server.tools, mark(counted), 0));
+        let found =
+            found.map(|server| per_request(&server.server, (server.tools, 0), mark(counted), 0));
         return per_server(counted).chain(found).collect();
     }
     ready(events)
-        .map(|server| per_request(&server.server, server.tools, "~", server.tokens))
+        .map(|server| per_request(&server.server, (server.tools, 0), "~", server.tokens))
         .collect()
 }
 
@@ -222,12 +223,31 @@ fn ready(events: &[Recorded]) -> impl Iterator<Item = ServerLine> {
 pub(crate) fn per_server(counted: &Counted) -> impl Iterator<Item = String> {
     let mark = mark(counted);
     let servers = counted.servers.iter();
-    servers.map(move |server| per_request(&server.server, server.tools, mark, server.tokens))
+    servers.map(move |server| {
+        let tools = (server.tools, server.deferred);
+        per_request(&server.server, tools, mark, server.tokens)
+    })
 }
 
-fn per_request(server: &str, tools: u64, mark: &str, tokens: u64) -> String {
+/// That an estimate was corrected, behind what counted.
+pub(crate) fn corrected(by: u32) -> String {
+    match by {
+        0 => String::new(),
+        by => format!(
+            ", corrected by reports of {}",
+            visible::count(by.into(), "request")
+        ),
+    }
+}
+
+/// `tools`: how many, and how many of them are left to the provider's search.
+fn per_request(server: &str, (tools, deferred): (u64, u64), mark: &str, tokens: u64) -> String {
+    let left = match deferred {
+        0 => String::new(),
+        deferred => format!(", {deferred} of them left to the provider's search"),
+    };
     format!(
-        "[server \"{}\": {}, {mark}{} tokens per request]",
+        "[server \"{}\": {}{left}, {mark}{} tokens per request]",
         visible::line(server),
         visible::count(tools, "tool"),
         visible::thousands(tokens)

@@ -7,6 +7,7 @@ mod hosts;
 
 use std::net::SocketAddr;
 mod runs;
+mod search;
 mod talk;
 
 use std::path::PathBuf;
@@ -29,6 +30,7 @@ pub(crate) use self::gateway::{GatewayArgs, GatewayCommand};
 pub(crate) use self::audit::{AuditArgs, AuditCommand, Expected};
 pub(crate) use self::hosts::{ImportArgs, InstallArgs};
 
+pub(crate) use self::search::SearchArgs;
 pub(crate) use self::talk::{AnswerArgs, AskArgs, ChatArgs, PromptArgs, ResourceArgs};
 
 const EXIT_CODES: &str = "\

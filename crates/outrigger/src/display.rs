@@ -235,6 +235,12 @@ impl Display {
                 let line = format!("trying again in {wait} (attempt {attempt}): {reason}");
                 self.screen.say(self.screen.talk(Label::Warn, &line));
             }
+            Event::ProviderSearchUnused { model, reason } => {
+                let word = self.screen.talk(Label::Warn, "warning:");
+                let (model, reason) = (visible::line(model), visible::line(reason));
+                self.screen
+                    .say(format_args!("{word} {}", search_unused(&model, &reason)));
+            }
             Event::ModelAnswered {
                 turn,
                 usage,
@@ -390,4 +396,11 @@ pub(crate) fn seconds(millis: u64) -> String {
         1000..10_000 => format!("{seconds:.1} s"),
         _ => format!("{seconds:.0} s"),
     }
+}
+
+/// That a provider's search is not used, and why.
+pub(crate) fn search_unused(model: &str, reason: &str) -> String {
+    format!(
+        "`{model}`: its provider's search of tools is not used: {reason}; tools are found by this program instead"
+    )
 }

@@ -20,6 +20,7 @@ mod program;
 mod questions;
 mod recording;
 mod replay;
+mod reports;
 mod rewrite;
 mod sampler;
 mod screen;

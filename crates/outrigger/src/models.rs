@@ -187,6 +187,7 @@ fn configured(name: &str, settings: &ProviderSettings) -> Result<ConfiguredProvi
         .as_ref()
         .map(|setting| setting.value);
     provider.strict = settings.strict.as_ref().is_some_and(|strict| strict.value);
+    provider.tool_search = settings.tool_search.as_ref().map(|setting| setting.value);
     Ok(provider)
 }
 

@@ -64,6 +64,20 @@ pub(crate) struct UsedModel {
     pub(crate) id: String,
     pub(crate) context_tokens: u64,
     pub(crate) sees_images: bool,
+    /// The search of tools that its provider has.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) tool_search: Option<UsedSearch>,
+    /// What its provider had reported before the run: tokens, what was estimated, of how many requests.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) reported: Option<(u64, u64, u32)>,
+}
+
+/// A provider's own search of tools.
+#[derive(Debug, Clone, Copy, Serialize, Deserialize)]
+pub(crate) struct UsedSearch {
+    pub(crate) most_tools: usize,
+    pub(crate) most_entries: usize,
+    pub(crate) shows_groups: bool,
 }
 
 #[derive(Debug, Clone, Default, Serialize, Deserialize)]

@@ -162,6 +162,11 @@ pub(crate) fn eras() -> Option<PathBuf> {
     xdg("XDG_CACHE_HOME", ".cache").map(|dir| dir.join("eras"))
 }
 
+/// The folder where it is kept what providers report of requests; `None` without a home.
+pub(crate) fn reports() -> Option<PathBuf> {
+    xdg("XDG_CACHE_HOME", ".cache").map(|dir| dir.join("reports"))
+}
+
 /// The folder where it is kept what the gateway last knew of servers' tools; `None` without a home.
 pub(crate) fn gateway() -> Option<PathBuf> {
     xdg("XDG_CACHE_HOME", ".cache").map(|dir| dir.join("gateway"))

@@ -5,7 +5,7 @@ use std::fmt::Write as _;
 use outrigger_host::catalog::{CatalogTool, Instructions};
 use outrigger_host::toolset::Toolset;
 use outrigger_host::words::named;
-use outrigger_model::ToolDeclaration;
+use outrigger_model::{Deferred, ToolDeclaration};
 
 const SYSTEM: &str = "Answer the user's question, with the tools where they help.";
 
@@ -63,10 +63,12 @@ pub(super) fn quote(text: &mut String, server: &str, instructions: &Instructions
     }
 }
 
-pub(super) fn declare(tool: &CatalogTool) -> ToolDeclaration {
+/// `deferred`: among which tools its provider finds it, where it is left to that.
+pub(super) fn declare(tool: &CatalogTool, deferred: Option<Deferred>) -> ToolDeclaration {
     ToolDeclaration {
         name: tool.name.to_string(),
         description: tool.description.clone(),
         input_schema: tool.input_schema.clone(),
+        deferred,
     }
 }

@@ -9,9 +9,10 @@ use std::sync::Arc;
 
 use outrigger_host::Digest;
 use outrigger_host::catalog::CatalogTool;
+use outrigger_host::discovery::{Audience, Exposure};
 use outrigger_host::toolset::Toolset;
 use outrigger_host::words::named;
-use outrigger_model::{Message, Part, ToolDeclaration};
+use outrigger_model::{Deferred, Message, Part, ToolDeclaration};
 
 use super::prompt;
 
@@ -28,39 +29,70 @@ pub(super) struct Shown {
     declared: Arc<[ToolDeclaration]>,
     /// The names among them.
     names: BTreeSet<String>,
-    /// Estimated tokens of the declarations.
+    /// The groups of tools that are left to the provider's search.
+    groups: BTreeSet<String>,
+    /// How many of the tools these are.
+    deferred: u64,
+    /// Estimated tokens of the other declarations.
     tokens: u64,
     /// All tools that could be called with the last turn, and how they were defined.
     tools: BTreeMap<String, Digest>,
     missing: BTreeSet<String>,
-    /// Whether the tools that find others are declared.
-    discovers: bool,
+    /// Who the model was told finds other tools.
+    told: BTreeSet<Finder>,
+    /// Why the provider's search is not used, as it was said.
+    not_searched: BTreeSet<String>,
     /// The servers whose words about their tools were shown.
     instructed: BTreeSet<String>,
     revision: u64,
 }
 
+/// Who finds tools that are not shown.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+enum Finder {
+    Host,
+    Provider,
+}
+
+/// What is to be told of a change.
+#[derive(Debug, Default)]
+pub(super) struct News {
+    /// To the model.
+    pub(super) note: Option<String>,
+    /// To the person: why the provider's search is not used.
+    pub(super) not_searched: Option<String>,
+}
+
 impl Shown {
-    /// Follows a toolset, for a model that reads `context` tokens. Returns what the model has to be
-    /// told of the change.
-    pub(super) fn follow(&mut self, toolset: &Toolset, context: u64) -> Option<String> {
+    /// Follows a toolset, for a model of which this is known. Returns what has to be told of the change.
+    pub(super) fn follow(&mut self, toolset: &Toolset, mut audience: Audience) -> News {
         let missing: BTreeSet<String> = toolset
             .missing()
             .iter()
             .map(|missing| named(missing.server.as_str()))
             .collect();
         if self.system.is_some() && self.revision == toolset.revision() && self.missing == missing {
-            return None;
+            return News::default();
         }
-        let exposure = toolset.exposure(context);
+        audience.declared = self.declared.len();
+        let exposure = toolset.exposure_to(&audience);
+        let finder = if exposure.deferred.is_empty() {
+            Finder::Host
+        } else {
+            Finder::Provider
+        };
         let note = if self.system.is_none() {
             self.system = Some(prompt::system(toolset, exposure.index.as_deref()));
             None
         } else {
-            self.note(toolset, &missing, exposure.index.as_deref())
+            let index = exposure.index.as_deref();
+            let index = index.filter(|_| !self.told.contains(&finder));
+            self.note(toolset, &missing, index)
         };
-        self.discovers |= exposure.index.is_some();
-        self.declare(&exposure.tools);
+        if exposure.index.is_some() {
+            self.told.insert(finder);
+        }
+        self.declare(&exposure);
         self.tools = toolset
             .tools()
             .iter()
@@ -71,7 +103,11 @@ impl Shown {
             .extend(instructions.map(|(server, _)| server.to_string()));
         self.missing = missing;
         self.revision = toolset.revision();
-        note
+        let why = exposure.not_searched;
+        News {
+            note,
+            not_searched: why.filter(|why| self.not_searched.insert(why.clone())),
+        }
     }
 
     /// The system message.
@@ -84,23 +120,54 @@ impl Shown {
         Arc::clone(&self.declared)
     }
 
-    /// Estimated tokens of the declarations.
+    /// How many of them are left to the provider's search.
+    pub(super) fn deferred(&self) -> u64 {
+        self.deferred
+    }
+
+    /// Estimated tokens of the others.
     pub(super) fn tokens(&self) -> u64 {
         self.tokens
     }
 
     /// Adds those that are not declared yet, at the end.
-    fn declare(&mut self, tools: &[Arc<CatalogTool>]) {
+    fn declare(&mut self, exposure: &Exposure) {
         let mut added = Vec::new();
-        for tool in tools {
+        for tool in &exposure.tools {
             if self.names.insert(tool.name.to_string()) {
                 self.tokens += tool.tokens;
-                added.push(prompt::declare(tool));
+                added.push(prompt::declare(tool, None));
             }
+        }
+        for group in &exposure.deferred {
+            let new = group.tools.iter();
+            let new = new.filter(|tool| self.names.insert(tool.name.to_string()));
+            let new: Vec<_> = new.cloned().collect();
+            if new.is_empty() {
+                continue;
+            }
+            self.deferred += new.len() as u64;
+            let deferred = Deferred {
+                group: self.group(&group.name),
+                about: group.about(&new),
+            };
+            let declare = |tool| prompt::declare(tool, Some(deferred.clone()));
+            added.extend(new.iter().map(|tool| declare(tool)));
         }
         if !added.is_empty() {
             self.declared = self.declared.iter().cloned().chain(added).collect();
         }
+    }
+
+    /// A name that no group has yet. What was said of a group stays as it is, so tools that come later
+    /// are one of their own.
+    fn group(&mut self, name: &str) -> String {
+        let numbered = (2..).map(|number| format!("{name}_{number}"));
+        let mut names = std::iter::once(name.to_owned()).chain(numbered);
+        let free = names.find(|name| !self.groups.contains(name));
+        let free = free.unwrap_or_else(|| name.to_owned());
+        self.groups.insert(free.clone());
+        free
     }
 
     /// What is different from what was shown, in words.
@@ -150,7 +217,7 @@ impl Shown {
                 prompt::quote(&mut text, server.as_str(), instructions);
             }
         }
-        if let Some(index) = index.filter(|_| !self.discovers) {
+        if let Some(index) = index {
             let _ = write!(text, "\n{index}");
         }
         (!text.is_empty()).then(|| format!("{NOTE}{text}"))

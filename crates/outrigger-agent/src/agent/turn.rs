@@ -3,14 +3,18 @@
 use std::time::Instant;
 
 use futures::StreamExt as _;
+use outrigger_host::discovery::{Audience, ProviderSearch};
 use outrigger_host::toolset::Toolset;
 use outrigger_journal::Event;
 use outrigger_model::{
     AssistantTurn, Message, ModelError, ModelErrorKind, ModelEvent, ModelRequest, StopReason, Usage,
 };
+use tokio::task::JoinError;
 use tokio_util::sync::CancellationToken;
 
+use super::declared::Count;
 use super::said::Said;
+use super::shown::News;
 use super::{
     Agent, Conversation, Ending, Listener, Progress, TurnEnd, millis_since, shown, tokens,
 };
@@ -32,7 +36,8 @@ impl Agent {
         self.run.record(Event::TurnStarted {
             turn: progress.number(),
             revision: toolset.revision(),
-            tools: conversation.shown.declared().len() as u64,
+            tools: conversation.shown.declared().len() as u64 - conversation.shown.deferred(),
+            deferred: conversation.shown.deferred(),
             tokens: conversation.shown.tokens(),
         });
         self.tell_late(conversation, progress.number()).await;
@@ -50,21 +55,14 @@ impl Agent {
             Ok(finished) => finished,
             Err(error) => return TurnEnd::Stop(Ending::Failed(error)),
         };
-        self.run.record(Event::ModelAnswered {
-            turn: progress.number(),
-            text: turn.text.clone(),
-            calls: turn.calls.len() as u64,
-            usage: tokens(usage),
-            took_ms: millis_since(began),
-            // A count that failed is none; it is for people to look at.
-            counted: counting.await.ok(),
-        });
+        let took_ms = millis_since(began);
+        self.answered((&turn, usage), took_ms, progress, counting.await);
         progress.usage += usage;
         progress.text.clone_from(&turn.text);
         let said = Message::Assistant(turn.clone());
         self.add(conversation, progress.number(), said);
         if turn.calls.is_empty() {
-            return TurnEnd::Stop(ending(&stop));
+            return ending(&stop).map_or(TurnEnd::GoOn, TurnEnd::Stop);
         }
         let mut made = self
             .make_calls(&toolset, &turn.calls, progress, cancel)
@@ -86,9 +84,58 @@ impl Agent {
 
     /// Shows the model what of the tools it has not seen, and tells it what has changed.
     fn show(&self, toolset: &Toolset, conversation: &mut Conversation) {
-        let context = self.model.limits().context_tokens;
-        if let Some(note) = conversation.shown.follow(toolset, context) {
+        let search = self.model.tool_search().map(|search| ProviderSearch {
+            most_tools: search.most_tools,
+            most_entries: search.most_entries,
+            shows_groups: search.shows_groups,
+        });
+        let audience = Audience {
+            scale: self.estimates.of(self.model.id()).scale(),
+            search,
+            ..Audience::new(self.model.limits().context_tokens)
+        };
+        let News { note, not_searched } = conversation.shown.follow(toolset, audience);
+        if let Some(reason) = not_searched {
+            let model = self.model.id().to_owned();
+            self.run
+                .record(Event::ProviderSearchUnused { model, reason });
+        }
+        if let Some(note) = note {
             shown::tell(&mut conversation.messages, note);
+        }
+    }
+
+    /// Records a turn, with what it cost.
+    fn answered(
+        &self,
+        (turn, usage): (&AssistantTurn, Usage),
+        took_ms: u64,
+        progress: &Progress<'_>,
+        count: Result<Count, JoinError>,
+    ) {
+        // A count that failed is none; it is for people to look at.
+        let (counted, estimate) = match count {
+            Ok((counted, estimate)) => (Some(counted), estimate),
+            Err(_) => (None, None),
+        };
+        self.learn(estimate, usage);
+        self.run.record(Event::ModelAnswered {
+            turn: progress.number(),
+            text: turn.text.clone(),
+            calls: turn.calls.len() as u64,
+            usage: tokens(usage),
+            took_ms,
+            counted,
+            found: turn.found.clone(),
+        });
+    }
+
+    /// Learns from what the provider reports of a request.
+    fn learn(&self, estimate: Option<u64>, usage: Usage) {
+        if let Some(estimate) = estimate {
+            let model = self.model.id();
+            self.estimates.learn(model, estimate, usage.input);
+            self.host.read_at(self.estimates.of(model).scale());
         }
     }
 
@@ -128,10 +175,12 @@ impl Agent {
     }
 }
 
-fn ending(stop: &StopReason) -> Ending {
+/// How a question ends with a turn without calls; not at all where the provider only paused.
+fn ending(stop: &StopReason) -> Option<Ending> {
     match stop {
-        StopReason::Length => Ending::Cut,
-        StopReason::Done | StopReason::Refused => Ending::Answered,
+        StopReason::Paused => None,
+        StopReason::Length => Some(Ending::Cut),
+        StopReason::Done | StopReason::Refused => Some(Ending::Answered),
     }
 }
 

@@ -1,10 +1,11 @@
 //! Anthropic's Messages API.
 //!
 //! Thinking blocks go back with their signatures, in their place among text and calls. Three cache
-//! breakpoints per request (last tool, system, last message) let each turn reuse the one before it.
+//! breakpoints per request (last tool in the prompt, system, last message) let each turn reuse the one before it.
 //! Thinking is not switched on from here: models decide, or think always.
 
 mod body;
+mod search;
 
 use std::collections::VecDeque;
 
@@ -20,7 +21,7 @@ use super::ProviderSpec;
 use super::failure::{Failure, ProviderWords};
 use super::history::{CallIds, carry};
 use super::limits;
-use super::wire::{Decoder, Progress, Wire, parse};
+use super::wire::{Decoder, Progress, Wire, Written, parse};
 
 /// The format for one model.
 pub(super) struct Anthropic {
@@ -45,14 +46,13 @@ impl Wire for Anthropic {
     }
 
     fn declare(&self, tool: &ToolDeclaration, schema: Option<&Value>) -> Value {
-        json!({ "name": tool.name, "description": tool.description, "input_schema": schema })
+        let value =
+            json!({ "name": tool.name, "description": tool.description, "input_schema": schema });
+        search::declare(tool, value)
     }
 
-    fn declarations(&self, mut tools: Vec<Value>) -> Value {
-        if let Some(last) = tools.last_mut() {
-            last["cache_control"] = json!({ "type": "ephemeral" });
-        }
-        Value::Array(tools)
+    fn declarations(&self, tools: Vec<Written>) -> Value {
+        search::declarations(tools)
     }
 
     fn body(
@@ -167,9 +167,10 @@ impl AnthropicDecoder {
                         arguments,
                     });
                 }
-                _ => kept.push(block),
+                _ => kept.push(search::assembled(block, &pieces)),
             }
         }
+        turn.found = search::found(&kept);
         let plain = kept
             .iter()
             .all(|block| block["type"] == "text" || block["type"] == "tool_use");
@@ -220,6 +221,7 @@ impl Decoder for AnthropicDecoder {
         let stop = match self.stop.as_deref()? {
             "max_tokens" | "model_context_window_exceeded" => StopReason::Length,
             "refusal" => StopReason::Refused,
+            "pause_turn" => StopReason::Paused,
             _ => StopReason::Done,
         };
         let Counts {

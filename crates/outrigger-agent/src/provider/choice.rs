@@ -67,6 +67,8 @@ pub struct ConfiguredProvider {
     pub max_retries: u32,
     /// See [`ProviderSpec::strict`].
     pub strict: bool,
+    /// See [`ProviderSpec::tool_search`].
+    pub tool_search: Option<bool>,
 }
 
 impl fmt::Debug for ConfiguredProvider {
@@ -94,6 +96,7 @@ impl ConfiguredProvider {
             timeouts: Timeouts::default(),
             max_retries: DEFAULT_RETRIES,
             strict: false,
+            tool_search: None,
         }
     }
 }
@@ -392,6 +395,7 @@ async fn configured_provider(
         timeouts: provider.timeouts,
         max_retries: provider.max_retries,
         strict: provider.strict,
+        tool_search: provider.tool_search,
     })))
 }
 

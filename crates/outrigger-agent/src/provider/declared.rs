@@ -14,7 +14,7 @@ use serde::ser::{Serialize, SerializeMap};
 use serde_json::value::{RawValue, to_raw_value};
 use serde_json::{Map, Value};
 
-use super::wire::Wire;
+use super::wire::{Wire, Written};
 
 /// Compiles for one model, and remembers.
 #[derive(Default)]
@@ -67,7 +67,10 @@ impl Declarer {
                 None => Arc::new(Tool::new(wire, declaration)),
             };
             if let Ok((compiled, value)) = &tool.outcome {
-                values.push(value.clone());
+                values.push(Written {
+                    value: value.clone(),
+                    deferred: declaration.deferred.clone(),
+                });
                 if !compiled.is_same_call() {
                     declared
                         .mapped
@@ -111,6 +114,7 @@ impl Declared {
     pub(super) fn told(&self) -> Vec<DeclaredTool> {
         let told = self.all.iter().map(|tool| DeclaredTool {
             tool: tool.declaration.name.clone(),
+            deferred: tool.declaration.deferred.is_some(),
             said: match &tool.outcome {
                 Ok((_, value)) => Ok(value.to_string()),
                 Err(reason) => Err(reason.to_string()),

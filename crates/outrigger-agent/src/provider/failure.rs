@@ -251,6 +251,14 @@ impl Subject {
     /// The failure as the caller sees it: scrubbed, and with what a person could do.
     pub(super) fn error(&self, failure: Failure) -> ModelError {
         let mut hints = failure.hints;
+        let about_search = ["tool_search", "defer_loading", "Tool reference"];
+        if about_search
+            .iter()
+            .any(|word| failure.message.contains(word))
+        {
+            let hint = "`--tool-search host` has this program find tools instead of the provider";
+            hints.push(hint.to_owned());
+        }
         hints.extend(self.hints(failure.kind));
         ModelError {
             kind: failure.kind,

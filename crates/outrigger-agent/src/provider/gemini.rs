@@ -19,7 +19,7 @@ use serde_json::{Value, json};
 use super::ProviderSpec;
 use super::failure::{Failure, ProviderWords};
 use super::history::{CallIds, carry};
-use super::wire::{Decoder, Progress, Wire, parse};
+use super::wire::{Decoder, Progress, Wire, Written, parse};
 
 /// The format for one model.
 pub(super) struct Gemini {
@@ -60,7 +60,8 @@ impl Wire for Gemini {
         declaration
     }
 
-    fn declarations(&self, tools: Vec<Value>) -> Value {
+    fn declarations(&self, tools: Vec<Written>) -> Value {
+        let tools: Vec<Value> = tools.into_iter().map(|tool| tool.value).collect();
         json!([{ "functionDeclarations": tools }])
     }
 

@@ -74,7 +74,7 @@ const ANTHROPIC_OUTPUT: [(&str, u32); 6] = [
 ];
 
 /// The name without the vendor before it, as routers write it (`anthropic/claude-…`).
-fn bare(model: &str) -> String {
+pub(super) fn bare(model: &str) -> String {
     model
         .rsplit('/')
         .next()

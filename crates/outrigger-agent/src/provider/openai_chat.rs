@@ -389,6 +389,7 @@ impl Decoder for ChatDecoder {
             text: std::mem::take(&mut self.text),
             calls: std::mem::take(&mut self.calls).into_calls(&mut self.ids),
             carry: self.carry(),
+            found: Vec::new(),
         };
         Some(ModelEvent::Finished {
             turn,

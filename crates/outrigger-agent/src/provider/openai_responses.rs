@@ -4,6 +4,8 @@
 //! The items of an answer go back exactly as they came, because their order and their extra fields
 //! matter to the model; they are rebuilt from the turn only where the two no longer say the same.
 
+mod search;
+
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::atomic::{AtomicBool, Ordering};
 
@@ -19,7 +21,7 @@ use super::ProviderSpec;
 use super::declared::with_tools;
 use super::failure::{Failure, ProviderWords};
 use super::history::{CallIds, NO_EYES, arguments, carried, carry, has_image, left_out, words};
-use super::wire::{Decoder, Progress, Wire, parse};
+use super::wire::{Decoder, Progress, Wire, Written, parse};
 
 const ENCRYPTED_REASONING: &str = "reasoning.encrypted_content";
 
@@ -130,14 +132,19 @@ impl Wire for OpenAiResponses {
     }
 
     fn declare(&self, tool: &ToolDeclaration, schema: Option<&Value>) -> Value {
-        json!({
+        let value = json!({
             "type": "function",
             "name": tool.name,
             "description": tool.description,
             "parameters": schema,
             // When it is not said, this API makes of a schema what it takes for strict.
             "strict": self.family == Family::OpenAiStrict,
-        })
+        });
+        search::declare(tool, value)
+    }
+
+    fn declarations(&self, tools: Vec<Written>) -> Value {
+        search::declarations(tools)
     }
 
     fn body(
@@ -152,6 +159,7 @@ impl Wire for OpenAiResponses {
             .flat_map(|message| self.items(message));
         let input: Vec<Value> = items
             .filter(|item| !without_reasoning || item["type"] != "reasoning")
+            .filter_map(|item| search::goes_back(request, item))
             .collect();
         let mut body =
             json!({ "model": self.model, "input": input, "stream": true, "store": false });
@@ -285,9 +293,15 @@ impl Decoder for ResponsesDecoder {
             cached: number("/usage/input_tokens_details/cached_tokens"),
             output: number("/usage/output_tokens"),
         };
+        let found = search::found(&items);
         let carry = (!items.is_empty()).then(|| carry(&self.model, &Value::Array(items)));
         Some(ModelEvent::Finished {
-            turn: AssistantTurn { text, calls, carry },
+            turn: AssistantTurn {
+                text,
+                calls,
+                carry,
+                found,
+            },
             stop,
             usage,
         })

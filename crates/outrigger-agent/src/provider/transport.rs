@@ -12,7 +12,7 @@ use std::time::Duration;
 use jiff::Timestamp;
 use outrigger_model::{
     DeclaredTool, Model, ModelError, ModelErrorKind, ModelEvent, ModelLimits, ModelRequest,
-    ModelStream, ToolDeclaration,
+    ModelStream, ToolDeclaration, ToolSearch,
 };
 use reqwest::header::{ACCEPT, ACCEPT_ENCODING, CONTENT_TYPE, HeaderMap};
 use reqwest::{Client, Response, StatusCode, Url};
@@ -38,6 +38,7 @@ pub(super) struct Inner {
     pub(super) declarer: Declarer,
     pub(super) subject: Subject,
     pub(super) limits: ModelLimits,
+    pub(super) tool_search: Result<ToolSearch, String>,
     pub(super) max_retries: u32,
     pub(super) longest_wait: Duration,
     pub(super) idle: Duration,
@@ -59,6 +60,10 @@ impl Model for HttpModel {
 
     fn limits(&self) -> ModelLimits {
         self.inner.limits
+    }
+
+    fn tool_search(&self) -> Result<ToolSearch, String> {
+        self.inner.tool_search.clone()
     }
 
     fn declared(&self, tools: &Arc<[ToolDeclaration]>) -> Vec<DeclaredTool> {

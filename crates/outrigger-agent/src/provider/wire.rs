@@ -2,7 +2,7 @@
 
 use std::collections::VecDeque;
 
-use outrigger_model::{ModelEvent, ModelRequest, ToolDeclaration};
+use outrigger_model::{Deferred, ModelEvent, ModelRequest, ToolDeclaration};
 use outrigger_schemas::Family;
 use reqwest::Url;
 use serde::de::DeserializeOwned;
@@ -20,8 +20,8 @@ pub(super) trait Wire: Send + Sync {
     fn declare(&self, tool: &ToolDeclaration, schema: Option<&Value>) -> Value;
 
     /// The value of `tools` for all of them; there is at least one.
-    fn declarations(&self, tools: Vec<Value>) -> Value {
-        Value::Array(tools)
+    fn declarations(&self, tools: Vec<Written>) -> Value {
+        tools.into_iter().map(|tool| tool.value).collect()
     }
 
     /// The body of the request, whose tools are declared already.
@@ -40,6 +40,14 @@ pub(super) trait Wire: Send + Sync {
         let _ = message;
         false
     }
+}
+
+/// A tool as it stands in a request.
+pub(super) struct Written {
+    /// What [`Wire::declare`] made of it.
+    pub(super) value: Value,
+    /// Where it is left to the provider's search.
+    pub(super) deferred: Option<Deferred>,
 }
 
 /// Puts the events of one answer together.

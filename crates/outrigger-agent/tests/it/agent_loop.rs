@@ -6,7 +6,9 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use futures::future::BoxFuture;
-use outrigger_agent::{Agent, Answer, CallCounts, Conversation, Ending, Limits, Listener};
+use outrigger_agent::{
+    Agent, Answer, CallCounts, Conversation, Ending, Estimates, Limits, Listener,
+};
 use outrigger_connect::{Connector, ServePipe, ServerName};
 use outrigger_host::approve::NobodyThere;
 use outrigger_host::config::{self, Surroundings};
@@ -159,6 +161,7 @@ impl Stage {
             host: self.host.clone(),
             run: self.run.clone(),
             limits,
+            estimates: Estimates::default(),
         };
         let mut conversation = Conversation::default();
         let answer = agent

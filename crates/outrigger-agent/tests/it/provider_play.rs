@@ -61,6 +61,7 @@ pub(crate) fn request(messages: Vec<Message>) -> ModelRequest {
             "properties": { "zone": { "type": "string" } },
             "additionalProperties": false,
         }),
+        deferred: None,
     };
     let tools = vec![tool("mcp__time__current_time"), tool("mcp__echo__echo")];
     ModelRequest {

@@ -17,6 +17,7 @@ fn with_odd_names() -> std::sync::Arc<[ToolDeclaration]> {
             "properties": { "DateSent<": { "type": "string" } },
             "additionalProperties": false,
         }),
+        deferred: None,
     }]
     .into()
 }
@@ -76,6 +77,7 @@ async fn a_tool_that_a_provider_cannot_be_told_of_is_left_out_with_the_reason() 
         name: "any".to_owned(),
         description: "Takes any names.".to_owned(),
         input_schema: json!({ "type": "object", "additionalProperties": { "type": "string" } }),
+        deferred: None,
     });
     let mut request = question();
     request.tools = tools.into();

@@ -5,8 +5,8 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use futures::future::BoxFuture;
-use outrigger_agent::provider::ProviderKind;
-use outrigger_agent::{Agent, Conversation, Ending, Limits, Listener};
+use outrigger_agent::provider::{ProviderKind, build};
+use outrigger_agent::{Agent, Conversation, Ending, Estimates, Limits, Listener};
 use outrigger_connect::{Connector, InProcessSpec, ServePipe, TransportSpec};
 use outrigger_host::approve::NobodyThere;
 use outrigger_host::config::{self, EntryState, Surroundings};
@@ -22,7 +22,7 @@ use serde_json::{Value, json};
 use tokio::io::{AsyncBufReadExt, AsyncWriteExt, BufReader, DuplexStream};
 use tokio_util::sync::CancellationToken;
 
-use crate::provider_play::{model, serve};
+use crate::provider_play::{serve, spec};
 
 /// A server whose tool `turn_over` takes one tool away, adds one, and defines one anew.
 #[derive(Clone)]
@@ -136,6 +136,24 @@ fn host(mode: &str, run: &Run) -> Host {
 /// Runs a question in whose middle the tools change, and a second one after it in the same
 /// conversation.
 async fn requests(kind: ProviderKind, mode: &str) -> Vec<RecordedRequest> {
+    let call = |name: &str| Turn::calls([(format!("mcp__fickle__{name}").as_str(), json!({}))]);
+    let turns = [
+        call("turn_over"),
+        // Before it is made, the host is in step with what the server has announced.
+        call("zebra"),
+        call("arrives"),
+        call("goes"),
+        Turn::text("Done."),
+        Turn::text("Still done."),
+    ];
+    requests_of(kind, mode, turns).await
+}
+
+async fn requests_of(
+    kind: ProviderKind,
+    mode: &str,
+    turns: impl IntoIterator<Item = Turn>,
+) -> Vec<RecordedRequest> {
     let folder = tempfile::tempdir().unwrap();
     let journal = Journal::open(&folder.path().join("journal.db")).unwrap();
     let started = Event::RunStarted {
@@ -149,19 +167,11 @@ async fn requests(kind: ProviderKind, mode: &str) -> Vec<RecordedRequest> {
     let run = journal.begin(started, RunOptions::default()).await.unwrap();
     let host = host(mode, &run);
     assert!(host.settled(Duration::from_secs(30)).await.is_empty());
-    let call = |name: &str| Turn::calls([(format!("mcp__fickle__{name}").as_str(), json!({}))]);
-    let server = serve([
-        call("turn_over"),
-        // Before it is made, the host is in step with what the server has announced.
-        call("zebra"),
-        call("arrives"),
-        call("goes"),
-        Turn::text("Done."),
-        Turn::text("Still done."),
-    ])
-    .await;
+    let server = serve(turns).await;
+    let mut spec = spec(&server, kind);
+    spec.tool_search = Some(true);
     let agent = Agent {
-        model: model(&server, kind),
+        model: build(spec).unwrap(),
         host: host.clone(),
         run,
         limits: Limits {
@@ -170,6 +180,7 @@ async fn requests(kind: ProviderKind, mode: &str) -> Vec<RecordedRequest> {
             tokens: None,
             time: Duration::from_secs(60),
         },
+        estimates: Estimates::default(),
     };
     let mut conversation = Conversation::default();
     for question in ["Turn them over.", "And now?"] {
@@ -276,6 +287,54 @@ async fn with_tools_that_are_found_nothing_before_the_conversation_changes_at_al
         assert!(
             requests.iter().all(|request| preamble(request) == first),
             "{kind:?}"
+        );
+    }
+}
+
+#[tokio::test]
+async fn what_is_left_to_the_providers_search_is_only_added_to_as_well() {
+    for kind in [ProviderKind::Anthropic, ProviderKind::OpenAiResponses] {
+        let call = |name: &str| Turn::calls([(format!("mcp__fickle__{name}").as_str(), json!({}))]);
+        let requests = requests_of(
+            kind,
+            "always'\nsearch = 'provider",
+            [
+                call("turn_over")
+                    .searching(["turn_over"])
+                    .reasoning("Which?"),
+                call("zebra").searching(["zebra"]),
+                call("arrives").searching(["arrives there"]),
+                call("goes").searching(["goes"]),
+                Turn::text("Done."),
+                Turn::text("Still done."),
+            ],
+        )
+        .await;
+        assert_eq!(requests.len(), 6, "{kind:?}");
+        for (before, after) in requests.iter().zip(&requests[1..]) {
+            let ((tools, rest), (tools_after, rest_after)) = (preamble(before), preamble(after));
+            assert_eq!(rest, rest_after, "{kind:?}");
+            assert_eq!(tools, tools_after[..tools.len()], "{kind:?}");
+            let said = |request| items(request, &["messages", "input"]);
+            let (said_before, said_after) = (said(before), said(after));
+            assert_eq!(said_before, said_after[..said_before.len()], "{kind:?}");
+        }
+        // What came later is at the end, and deferred like the others.
+        let names = ["changes", "goes", "turn_over", "zebra", "arrives"];
+        let names = names.map(|name| format!("mcp__fickle__{name}"));
+        let offered = requests[2].tools();
+        let offered: Vec<_> = offered
+            .iter()
+            .filter(|name| name.contains("fickle__"))
+            .collect();
+        assert_eq!(offered, names.iter().collect::<Vec<_>>(), "{kind:?}");
+        let deferred = requests[2].text.matches(r#""defer_loading":true"#).count();
+        assert!(deferred >= names.len(), "{kind:?}: {deferred}");
+        assert!(!requests[0].text.contains("search_tools"), "{kind:?}");
+        let results = requests[4].results().concat();
+        assert!(
+            results.contains("there is no tool `mcp__fickle__goes`"),
+            "{kind:?}: {results}"
         );
     }
 }

@@ -17,6 +17,30 @@ pub struct DiscoverySettings {
     pub index_tokens: Setting<u64>,
     /// The model that finds tools by meaning, as `outrigger model` names it. None by default.
     pub embeddings: Setting<Option<String>>,
+    /// Who finds them. This program, by default.
+    pub search: Setting<Searcher>,
+}
+
+/// Who finds tools that a model is not shown at once.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Searcher {
+    /// This program, with tools of its own.
+    Host,
+    /// The model's provider, where it can.
+    Provider,
+}
+
+impl Searcher {
+    pub(super) const WORDS: [(&'static str, Self); 2] =
+        [("host", Self::Host), ("provider", Self::Provider)];
+
+    /// The word for it.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Host => "host",
+            Self::Provider => "provider",
+        }
+    }
 }
 
 /// When tools are found instead of shown.
@@ -55,6 +79,7 @@ impl Default for DiscoverySettings {
             floor_tokens: Setting::builtin(4_000),
             index_tokens: Setting::builtin(2_000),
             embeddings: Setting::builtin(None),
+            search: Setting::builtin(Searcher::Host),
         }
     }
 }

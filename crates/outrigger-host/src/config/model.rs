@@ -53,6 +53,8 @@ pub struct ProviderSettings {
     pub context_tokens: Option<Setting<u64>>,
     /// Whether OpenAI is asked to hold its models to the schemas of tools.
     pub strict: Option<Setting<bool>>,
+    /// Whether its models have its own search of tools, where their names do not say so.
+    pub tool_search: Option<Setting<bool>>,
     /// Headers of every request. Values may be secret.
     pub headers: Vec<(String, String)>,
     /// What was written, fit to be shown.
@@ -91,6 +93,7 @@ impl fmt::Debug for ProviderSettings {
             .field("key_env", &self.key_env)
             .field("context_tokens", &self.context_tokens)
             .field("strict", &self.strict)
+            .field("tool_search", &self.tool_search)
             .field("headers", &names)
             .finish_non_exhaustive()
     }

@@ -37,7 +37,7 @@ fn timeouts(defaults: &ServerDefaults) -> [(&'static str, Setting<Value>); 8] {
 }
 
 /// `[discovery]`.
-fn discovery(settings: &DiscoverySettings) -> [(&'static str, Setting<Value>); 5] {
+fn discovery(settings: &DiscoverySettings) -> [(&'static str, Setting<Value>); 6] {
     fn shown<T>(setting: &Setting<T>, value: impl Into<Value>) -> Setting<Value> {
         Setting {
             value: value.into(),
@@ -50,6 +50,7 @@ fn discovery(settings: &DiscoverySettings) -> [(&'static str, Setting<Value>); 5
         floor_tokens,
         index_tokens,
         embeddings,
+        search,
     } = settings;
     [
         ("mode", shown(mode, mode.value.as_str())),
@@ -63,6 +64,7 @@ fn discovery(settings: &DiscoverySettings) -> [(&'static str, Setting<Value>); 5
             "embeddings",
             shown(embeddings, embeddings.value.as_deref().unwrap_or("none")),
         ),
+        ("search", shown(search, search.value.as_str())),
     ]
 }
 

@@ -1,6 +1,7 @@
 //! What a host knows of artifacts and of the room that results have.
 
 use std::borrow::Cow;
+use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use serde_json::value::RawValue;
@@ -13,6 +14,7 @@ use crate::pipeline::Broken;
 use crate::pipeline::keep::Room;
 use crate::policy::{Origins, Principal};
 use crate::result::{Raw, ToolResult};
+use crate::tokens::Scale;
 
 /// How long the server that reads artifacts may take to start before a turn goes on without it.
 const START: Duration = Duration::from_secs(5);
@@ -43,12 +45,26 @@ impl Host {
         let result = match principal {
             // A client of the gateway keeps its own budgets.
             Principal::Person | Principal::Client => FOR_A_PERSON,
-            Principal::Model => results.of(tool),
+            Principal::Model => self.scale().within(results.of(tool)),
         };
         Room {
             result,
-            preview: results.preview_tokens.value.min(result),
+            preview: self
+                .scale()
+                .within(results.preview_tokens.value)
+                .min(result),
         }
+    }
+
+    /// From here on, budgets in tokens are kept as the model of the run counts them.
+    pub fn read_at(&self, scale: Scale) {
+        let thousandths = scale.in_thousandths();
+        self.shared.scale.store(thousandths, Ordering::Relaxed);
+    }
+
+    /// How the model of the run counts.
+    pub(crate) fn scale(&self) -> Scale {
+        Scale::thousandths(self.shared.scale.load(Ordering::Relaxed))
     }
 
     /// Whether a tool is one of those with which a model reads artifacts.

@@ -145,7 +145,7 @@ impl Host {
     /// Cuts the results of one turn to what they may cost together. What the small ones leave is for
     /// the others.
     pub async fn fit_turn(&self, reports: &mut [CallReport]) {
-        let most = self.results().turn_max_tokens.value;
+        let most = self.scale().within(self.results().turn_max_tokens.value);
         let sizes: Vec<_> = reports
             .iter()
             .map(|report| Some(cost(&report.words)))
@@ -172,7 +172,10 @@ impl Host {
                     origin: origin.clone(),
                     room: Room {
                         result: room,
-                        preview: self.results().preview_tokens.value.min(room),
+                        preview: self
+                            .scale()
+                            .within(self.results().preview_tokens.value)
+                            .min(room),
                     },
                 };
                 keeper.keep(result).await;

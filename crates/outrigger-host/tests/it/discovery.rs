@@ -1,6 +1,7 @@
 //! Tools that are found instead of shown: everything allowed is within reach, nothing else is seen,
 //! and a call through `call_tool` is the call of its target.
 
+mod deferred;
 mod meaning;
 mod reach;
 

@@ -38,9 +38,12 @@ impl Redactor {
                 turn: _,
                 revision: _,
                 tools: _,
+                deferred: _,
                 tokens: _,
             } => {}
-            Event::ModelRetry { .. } | Event::ModelAnswered { .. } => self.model_event(event),
+            Event::ModelRetry { .. }
+            | Event::ModelAnswered { .. }
+            | Event::ProviderSearchUnused { .. } => self.model_event(event),
             Event::PersonSaid { text } => self.text(text),
             Event::HookRan { .. } => self.hook_event(event),
             Event::ServerReady { .. }
@@ -72,6 +75,7 @@ impl Redactor {
                 attempt: _,
                 wait_ms: _,
             } => self.text(reason),
+            Event::ProviderSearchUnused { model, reason } => self.texts([model, reason]),
             Event::ModelAnswered {
                 text,
                 turn: _,
@@ -79,8 +83,10 @@ impl Redactor {
                 usage: _,
                 took_ms: _,
                 counted,
+                found,
             } => {
                 self.text(text);
+                self.texts(found);
                 let servers = counted.iter_mut().flat_map(|counted| &mut counted.servers);
                 servers.for_each(|server| self.text(&mut server.server));
             }

@@ -24,6 +24,7 @@ async fn summaries_say_how_runs_went() {
             usage,
             took_ms: 1,
             counted: None,
+            found: Vec::new(),
         };
         first.record_durable(answered).await.unwrap();
     }

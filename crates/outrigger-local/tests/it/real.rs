@@ -42,6 +42,7 @@ fn tool(name: &str, schema: Value) -> ToolDeclaration {
         name: name.to_owned(),
         description: format!("The tool {name}."),
         input_schema: schema,
+        deferred: None,
     }
 }
 

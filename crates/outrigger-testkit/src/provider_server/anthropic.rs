@@ -1,11 +1,89 @@
 //! The Messages API, with thinking that is signed.
 
+use std::collections::HashSet;
+
 use serde_json::{Value, json};
 
 use super::dialect::{Dialect, Said, list, named, pieces, text_of, unanswered};
 use super::script::{Stop, StreamError};
+use super::search::{Hidden, not_found};
 
 pub(super) struct Anthropic;
+
+const SEARCH: &str = "tool_search_tool_bm25";
+const SEARCH_TYPE: &str = "tool_search_tool_bm25_20251119";
+const RESULT: &str = "tool_search_tool_result";
+
+fn is_deferred(tool: &Value) -> bool {
+    tool["defer_loading"] == true
+}
+
+/// What the real API refuses about deferred tools, in its words where they are known.
+fn of_tools(body: &Value) -> Option<String> {
+    let tools = list(body, "tools");
+    let searches = |tool: &&Value| tool["type"] == SEARCH_TYPE && tool["name"] == SEARCH;
+    if tools.iter().any(is_deferred) && !tools.iter().any(|tool| searches(&tool)) {
+        return Some("tools: defer_loading without a tool search tool".to_owned());
+    }
+    if !tools.is_empty() && tools.iter().all(is_deferred) {
+        return Some("At least one tool must have defer_loading=false".to_owned());
+    }
+    for tool in tools.iter().filter(|tool| is_deferred(tool)) {
+        let name = tool["name"].as_str().unwrap_or_default();
+        if tool["name"] == SEARCH {
+            return Some(format!("tools: '{name}' may not set defer_loading"));
+        }
+        if tool.get("cache_control").is_some() {
+            return Some(format!(
+                "Tool '{name}' cannot have both defer_loading=true and cache_control set. Tools with defer_loading cannot use prompt caching."
+            ));
+        }
+    }
+    (tools.len() > 10_000).then(|| "tools: at most 10000 items".to_owned())
+}
+
+/// What it refuses about searches that were made before.
+fn of_searches(body: &Value) -> Option<String> {
+    let tools = list(body, "tools").iter();
+    let deferred: HashSet<&str> = tools
+        .filter(|tool| is_deferred(tool))
+        .filter_map(|tool| tool["name"].as_str())
+        .collect();
+    let mut found = HashSet::new();
+    for (index, message) in list(body, "messages").iter().enumerate() {
+        let content = list(message, "content");
+        for block in content
+            .iter()
+            .filter(|block| block["type"] == "server_tool_use")
+        {
+            let answered =
+                |other: &Value| other["type"] == RESULT && other["tool_use_id"] == block["id"];
+            if deferred.is_empty() || !content.iter().any(answered) {
+                return Some(format!(
+                    "messages.{index}: a server_tool_use without its result or its tool"
+                ));
+            }
+        }
+        let references = content
+            .iter()
+            .filter_map(|block| block["content"]["tool_references"].as_array());
+        for reference in references.flatten() {
+            let name = reference["tool_name"].as_str().unwrap_or_default();
+            if !deferred.contains(name) {
+                return Some(format!(
+                    "Tool reference '{name}' not found in available tools"
+                ));
+            }
+            found.insert(name);
+        }
+        let uses = content.iter().filter(|block| block["type"] == "tool_use");
+        let called = uses.filter_map(|block| block["name"].as_str());
+        if let Some(objection) = not_found(&deferred, &found, called) {
+            return Some(format!("messages.{index}: {objection}"));
+        }
+    }
+    None
+}
 
 fn block(events: &mut Vec<String>, index: &mut usize, start: &Value, deltas: &[Value]) {
     events.push(named(
@@ -56,6 +134,16 @@ impl Dialect for Anthropic {
                 &all,
             );
         }
+        for block_said in self.searches(said) {
+            let mut start = block_said.clone();
+            let mut all = Vec::new();
+            if start["type"] == "server_tool_use" {
+                let input = start["input"].take().to_string();
+                start["input"] = json!({});
+                all = deltas("input_json_delta", "partial_json", &input);
+            }
+            block(&mut events, &mut index, &start, &all);
+        }
         if let Some(text) = &turn.text {
             let all = deltas("text_delta", "text", text);
             block(
@@ -79,6 +167,7 @@ impl Dialect for Anthropic {
             Stop::Done => "end_turn",
             Stop::Length => "max_tokens",
             Stop::Refused => "refusal",
+            Stop::Paused => "pause_turn",
         };
         let usage = json!({ "output_tokens": said.turn.usage.output });
         let delta = json!({ "stop_reason": reason, "stop_sequence": null });
@@ -113,6 +202,9 @@ impl Dialect for Anthropic {
         if !body["max_tokens"].is_u64() {
             return Some("max_tokens: Field required".to_owned());
         }
+        if let Some(objection) = of_tools(body).or_else(|| of_searches(body)) {
+            return Some(objection);
+        }
         let messages = list(body, "messages");
         for (index, message) in messages.iter().enumerate() {
             let role = if index % 2 == 0 { "user" } else { "assistant" };
@@ -137,6 +229,7 @@ impl Dialect for Anthropic {
                 .map_or(&[][..], |next| list(next, "content"));
             let results: Vec<&str> = next
                 .iter()
+                .filter(|block| block["type"] == "tool_result")
                 .filter_map(|block| block["tool_use_id"].as_str())
                 .collect();
             if let Some(objection) = unanswered(&calls, &results) {
@@ -147,6 +240,38 @@ impl Dialect for Anthropic {
         (breakpoints > 4).then(|| {
             format!("a maximum of 4 blocks with cache_control may be provided, found {breakpoints}")
         })
+    }
+
+    fn hidden(&self, body: &Value) -> Vec<Hidden> {
+        let tools = list(body, "tools").iter().filter(|tool| is_deferred(tool));
+        let hidden = |tool: &Value| {
+            Some(Hidden {
+                name: tool["name"].as_str()?.to_owned(),
+                group: None,
+                definition: tool.clone(),
+            })
+        };
+        tools.filter_map(hidden).collect()
+    }
+
+    fn searches(&self, said: &Said<'_>) -> Vec<Value> {
+        let mut blocks = Vec::new();
+        for (index, searched) in said.searched().into_iter().enumerate() {
+            let id = format!("srvtoolu_{}_{index}", said.number);
+            blocks.push(json!({
+                "type": "server_tool_use", "id": id, "name": SEARCH, "input": { "query": searched.query },
+                "caller": { "type": "direct" },
+            }));
+            let references: Vec<Value> = searched
+                .found
+                .iter()
+                .map(|tool| json!({ "type": "tool_reference", "tool_name": tool.name }))
+                .collect();
+            let content =
+                json!({ "type": "tool_search_tool_search_result", "tool_references": references });
+            blocks.push(json!({ "type": RESULT, "tool_use_id": id, "content": content }));
+        }
+        blocks
     }
 
     fn results(&self, body: &Value) -> Vec<String> {

@@ -4,6 +4,7 @@ use serde::Serialize;
 use serde_json::Value;
 
 use super::script::{StreamError, Turn};
+use super::search::{Hidden, Searched, searched};
 use super::{anthropic, gemini, openai_chat, openai_responses};
 
 /// The protocols.
@@ -39,12 +40,19 @@ impl Protocol {
 pub(super) struct Said<'a> {
     pub(super) turn: &'a Turn,
     pub(super) number: usize,
+    /// The deferred tools of the request.
+    pub(super) hidden: Vec<Hidden>,
 }
 
 impl Said<'_> {
     /// The id of the turn's call number `index`.
     pub(super) fn call_id(&self, index: usize) -> String {
         format!("call_{}_{index}", self.number)
+    }
+
+    /// What the turn's searches find.
+    pub(super) fn searched(&self) -> Vec<Searched> {
+        searched(&self.turn.searches, &self.hidden)
     }
 
     /// What proves to the provider that the reasoning is its own.
@@ -69,6 +77,18 @@ pub(super) trait Dialect: Sync {
 
     /// What the real provider would refuse about this request.
     fn objection(&self, body: &Value) -> Option<String>;
+
+    /// The deferred tools of a request.
+    fn hidden(&self, body: &Value) -> Vec<Hidden> {
+        let _ = body;
+        Vec::new()
+    }
+
+    /// What the turn says of its searches, as it has to come back.
+    fn searches(&self, said: &Said<'_>) -> Vec<Value> {
+        let _ = said;
+        Vec::new()
+    }
 
     /// The texts of the tool results that the request ends with.
     fn results(&self, body: &Value) -> Vec<String>;

@@ -51,7 +51,7 @@ impl Dialect for Gemini {
 
     fn end(&self, said: &Said<'_>) -> Vec<String> {
         let reason = match said.turn.stop {
-            Stop::Done => "STOP",
+            Stop::Done | Stop::Paused => "STOP",
             Stop::Length => "MAX_TOKENS",
             Stop::Refused => "SAFETY",
         };

@@ -52,7 +52,7 @@ impl Dialect for OpenAiChat {
     fn end(&self, said: &Said<'_>) -> Vec<String> {
         let reason = match said.turn.stop {
             Stop::Done if !said.turn.calls.is_empty() => "tool_calls",
-            Stop::Done => "stop",
+            Stop::Done | Stop::Paused => "stop",
             Stop::Length => "length",
             Stop::Refused => "content_filter",
         };

@@ -51,10 +51,12 @@ impl RecordedRequest {
                 .as_str()
                 .map(str::to_owned)
         };
-        list.and_then(Value::as_array)
-            .into_iter()
-            .flatten()
-            .filter_map(name)
-            .collect()
+        let all = list.and_then(Value::as_array).into_iter().flatten();
+        // The tools of a namespace, else the tool itself.
+        let each = |tool: &'_ Value| match tool.get("tools").and_then(Value::as_array) {
+            Some(tools) => tools.iter().filter_map(name).collect::<Vec<_>>(),
+            None => name(tool).into_iter().collect(),
+        };
+        all.flat_map(each).collect()
     }
 }

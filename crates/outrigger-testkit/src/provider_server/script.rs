@@ -43,6 +43,9 @@ pub struct Turn {
     /// `${result.N}` stands for the N-th tool result (from 0) of the request, `${question}` for
     /// the last thing the person said; also in the arguments of calls.
     pub text: Option<String>,
+    /// Queries for the provider's own search of tools, before text and calls. It finds what the request
+    /// has of deferred tools. Only for the protocols that have one.
+    pub searches: Vec<String>,
     /// Calls, all in this one turn.
     pub calls: Vec<ScriptedCall>,
     /// Tokens, as reported to the client.
@@ -112,6 +115,8 @@ pub enum Stop {
     Length,
     /// The provider refused.
     Refused,
+    /// The provider paused, and wants to go on; only Anthropic does.
+    Paused,
 }
 
 /// What goes wrong.
@@ -223,6 +228,13 @@ impl Turn {
     #[must_use]
     pub fn reasoning(mut self, reasoning: impl Into<String>) -> Self {
         self.reasoning = Some(reasoning.into());
+        self
+    }
+
+    /// With these searches of the provider's own before text and calls.
+    #[must_use]
+    pub fn searching<'a>(mut self, queries: impl IntoIterator<Item = &'a str>) -> Self {
+        self.searches = queries.into_iter().map(str::to_owned).collect();
         self
     }
 

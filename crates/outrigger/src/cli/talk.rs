@@ -2,7 +2,7 @@
 
 use clap::Args;
 
-use super::RunMode;
+use super::{RunMode, SearchArgs};
 
 #[derive(Debug, Args)]
 pub(crate) struct AskArgs {
@@ -33,6 +33,8 @@ pub(crate) struct AnswerArgs {
     /// Afterwards, say what each server and turn cost
     #[arg(long)]
     pub(crate) stats: bool,
+    #[command(flatten)]
+    pub(crate) search: SearchArgs,
     /// Threads of a local model [default: the physical cores]
     #[arg(long, value_name = "N")]
     pub(crate) threads: Option<usize>,
@@ -50,6 +52,8 @@ pub(crate) struct ChatArgs {
     /// stays a deny [default: `policy.mode` of the configuration]
     #[arg(long, value_name = "MODE")]
     pub(crate) mode: Option<RunMode>,
+    #[command(flatten)]
+    pub(crate) search: SearchArgs,
     /// Threads of a local model [default: the physical cores]
     #[arg(long, value_name = "N")]
     pub(crate) threads: Option<usize>,

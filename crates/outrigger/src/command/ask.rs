@@ -19,7 +19,7 @@ use crate::models::embedding::Reading;
 use crate::sampler::RunModel;
 use crate::screen::{Label, Screen};
 use crate::session::{self, Asked, Opening, Record, Session};
-use crate::{models, surroundings, visible};
+use crate::{models, reports, surroundings, visible};
 
 pub(crate) async fn run(
     common: &Common,
@@ -77,6 +77,7 @@ pub(super) async fn answer(
     let mut config = session::configuration_in(job.how.mode, common, screen)?;
     // A mistyped glob is told before a model is loaded for it.
     Policy::new(&config.policy, &job.how.allow)?;
+    job.how.search.applied(&mut config);
     let wanted = job.how.model.as_deref();
     let model = models::of_run(common, wanted, &mut config, job.how.threads, screen).await?;
     let show = if screen.data_is_read_live() && !job.how.json {
@@ -112,6 +113,7 @@ pub(super) async fn answer(
         host: session.host.clone(),
         run: session.run.clone(),
         limits: limits(&config.limits),
+        estimates: reports::estimates(common),
     };
     let mut answer = Box::pin(have_answered(&agent, job.wanted, &display, cancel)).await;
     drop(agent);

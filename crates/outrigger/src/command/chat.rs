@@ -29,7 +29,7 @@ use crate::models::embedding::Reading;
 use crate::sampler::RunModel;
 use crate::screen::{Label, Screen};
 use crate::session::{self, Asked, Opening, Record, Session};
-use crate::{models, surroundings, visible};
+use crate::{models, reports, surroundings, visible};
 
 pub(crate) async fn run(
     common: &Common,
@@ -99,6 +99,7 @@ async fn begin(
     let mut config = session::configuration_in(args.mode, common, screen)?;
     // A mistyped glob is told before a model is loaded for it.
     Policy::new(&config.policy, &args.allow)?;
+    args.search.applied(&mut config);
     let wanted = args.model.as_deref();
     let model = models::of_run(common, wanted, &mut config, args.threads, screen).await?;
     let show = if screen.data_is_read_live() {
@@ -127,6 +128,7 @@ async fn begin(
         host: session.host.clone(),
         run: session.run.clone(),
         limits: ask::limits(&config.limits),
+        estimates: reports::estimates(common),
     };
     Ok(Chat {
         session,

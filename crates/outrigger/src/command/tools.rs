@@ -8,6 +8,7 @@ use std::collections::BTreeMap;
 use std::process::ExitCode;
 
 use self::reader::Reader;
+use outrigger_agent::Estimates;
 use outrigger_host::catalog::{CatalogTool, Instructions};
 use outrigger_host::config::Config;
 use outrigger_host::review::Flag;
@@ -20,7 +21,7 @@ use crate::display::seconds;
 use crate::error::{CommandError, Exit};
 use crate::screen::{Label, Screen};
 use crate::session::{self, Session};
-use crate::visible;
+use crate::{reports, visible};
 
 pub(crate) async fn run(
     common: &Common,
@@ -45,7 +46,8 @@ async fn tools(
     let session = session.settled(session::PATIENCE, cancel, screen).await?;
     let servers = session.host.servers();
     let printed = if args.wants_reader() {
-        read(&servers, &session.host, &config, args, screen)
+        let estimates = reports::estimates(common);
+        read(&servers, &session.host, (&config, &estimates), args, screen)
     } else if args.json {
         screen.json(
             &servers
@@ -78,11 +80,12 @@ async fn tools(
 fn read(
     servers: &[ServerStatus],
     host: &Host,
-    config: &Config,
+    (config, estimates): (&Config, &Estimates),
     args: &ToolsArgs,
     screen: Screen,
 ) -> Result<(), CommandError> {
     let reader = Reader::of(config, args.provider.as_deref(), args.model.as_deref())?;
+    let reader = reader.corrected(estimates);
     match &args.schema {
         Some(name) => schema::print(host, name, &reader, args.json, screen),
         None => tokens::print(servers, host, &reader, args.json, screen),

@@ -5,7 +5,8 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use futures::StreamExt as _;
 use outrigger_model::{
-    Message, Model, ModelError, ModelEvent, ModelLimits, ModelRequest, ModelStream, ToolDeclaration,
+    DeclaredTool, Message, Model, ModelError, ModelEvent, ModelLimits, ModelRequest, ModelStream,
+    ToolDeclaration, ToolSearch,
 };
 
 use super::{Kind, Line, ModelAsked, ModelSaid, Recorder, Said};
@@ -75,6 +76,14 @@ impl Model for RecordedModel {
 
     fn limits(&self) -> ModelLimits {
         self.model.limits()
+    }
+
+    fn tool_search(&self) -> Result<ToolSearch, String> {
+        self.model.tool_search()
+    }
+
+    fn declared(&self, tools: &Arc<[ToolDeclaration]>) -> Vec<DeclaredTool> {
+        self.model.declared(tools)
     }
 
     async fn stream(&self, request: ModelRequest) -> Result<ModelStream, ModelError> {

@@ -6,6 +6,7 @@ use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::time::Instant;
 
+use outrigger_agent::{Estimates, Learned};
 use outrigger_host::config::{Config, ProjectStanding, Surroundings, kept, show};
 use outrigger_journal::{Event, Observer, Recorded, Redactor};
 use outrigger_model::Model;
@@ -14,6 +15,7 @@ use serde_json::value::RawValue;
 
 use super::{
     AS_MEANT, CONFIGURATION, FORMAT, Found, Kind, Line, MANIFEST, Manifest, TRAFFIC, UsedModel,
+    UsedSearch,
 };
 use crate::cli::Common;
 use crate::error::CommandError;
@@ -127,6 +129,18 @@ impl Recorder {
         self.add(Line::new(Kind::Closing));
     }
 
+    /// What is known at the start of how the model counts.
+    pub(crate) fn estimates(&self, estimates: &Estimates) {
+        if let Some(model) = &mut self.state().manifest.model {
+            let Learned {
+                reported,
+                estimated,
+                requests,
+            } = estimates.of(&model.id);
+            model.reported = (requests > 0).then_some((reported, estimated, requests));
+        }
+    }
+
     /// The model of the run, with what it is asked and says recorded.
     pub(crate) fn model(self: &Arc<Self>, model: Arc<dyn Model>) -> Arc<dyn Model> {
         let limits = model.limits();
@@ -134,6 +148,12 @@ impl Recorder {
             id: model.id().to_owned(),
             context_tokens: limits.context_tokens,
             sees_images: limits.sees_images,
+            tool_search: model.tool_search().ok().map(|search| UsedSearch {
+                most_tools: search.most_tools,
+                most_entries: search.most_entries,
+                shows_groups: search.shows_groups,
+            }),
+            reported: None,
         });
         super::model::recorded(Arc::clone(self), model)
     }

@@ -3,8 +3,10 @@
 use std::sync::Arc;
 
 use futures::stream;
+use outrigger_agent::{Estimates, Learned};
 use outrigger_model::{
     Model, ModelError, ModelErrorKind, ModelEvent, ModelLimits, ModelRequest, ModelStream,
+    ToolSearch,
 };
 
 use super::tape::asked_body;
@@ -22,6 +24,20 @@ impl Playback {
         let used = self.tape.manifest.model.clone()?;
         let playback = Arc::clone(self);
         Some(Arc::new(RecordedModel { playback, used }))
+    }
+}
+
+impl Playback {
+    /// What was known of how the model counts when the run began.
+    pub(crate) fn estimates(&self) -> Estimates {
+        let used = self.tape.manifest.model.as_ref();
+        let learned = used.and_then(|used| {
+            let (reported, estimated, requests) = used.reported?;
+            Some((&used.id, Learned::of(reported, estimated, requests)?))
+        });
+        learned.map_or_else(Estimates::default, |(model, learned)| {
+            Estimates::knowing(model, learned)
+        })
     }
 }
 
@@ -57,6 +73,15 @@ impl Model for RecordedModel {
             context_tokens: self.used.context_tokens,
             sees_images: self.used.sees_images,
         }
+    }
+
+    fn tool_search(&self) -> Result<ToolSearch, String> {
+        let search = self.used.tool_search.map(|search| ToolSearch {
+            most_tools: search.most_tools,
+            most_entries: search.most_entries,
+            shows_groups: search.shows_groups,
+        });
+        search.ok_or_else(|| "it had no search of tools when it was recorded".to_owned())
     }
 
     async fn stream(&self, request: ModelRequest) -> Result<ModelStream, ModelError> {

@@ -44,6 +44,7 @@ mod pins;
 mod place;
 mod policy;
 mod profiles;
+mod provider_search;
 mod providers;
 mod proxies;
 mod reading;

@@ -52,6 +52,7 @@ fn said(turn: u32, message: &Message) -> Event {
 
 fn turn(turn: u32) -> Event {
     Event::TurnStarted {
+        deferred: 0,
         turn,
         revision: 0,
         tools: 0,

@@ -9,6 +9,7 @@ use serde_json::Value;
 use serde_json::value::RawValue;
 
 use super::Anthropic;
+use super::search::GoesBack;
 use crate::provider::history::{NO_EYES, arguments, carried, left_out};
 
 #[derive(Serialize)]
@@ -85,6 +86,7 @@ pub(super) fn write(
 ) -> Result<Vec<u8>, serde_json::Error> {
     let mut system = Vec::new();
     let mut messages: Vec<Entry<'_>> = Vec::new();
+    let back = GoesBack::with(request);
     for message in &request.messages {
         let (role, mut content) = match message {
             Message::System { text } => {
@@ -92,7 +94,7 @@ pub(super) fn write(
                 continue;
             }
             Message::User { content } => ("user", parts(wire, content)),
-            Message::Assistant(turn) => ("assistant", assistant(wire, turn)),
+            Message::Assistant(turn) => ("assistant", assistant(wire, turn, &back)),
             Message::ToolResults { results } => (
                 "user",
                 results.iter().map(|result| answer(wire, result)).collect(),
@@ -162,7 +164,7 @@ fn answer<'a>(wire: &Anthropic, result: &'a ToolResultMessage) -> Block<'a> {
     }
 }
 
-fn assistant<'a>(wire: &Anthropic, turn: &'a AssistantTurn) -> Vec<Block<'a>> {
+fn assistant<'a>(wire: &Anthropic, turn: &'a AssistantTurn, back: &GoesBack<'_>) -> Vec<Block<'a>> {
     let call = |index: usize| {
         let call = &turn.calls[index];
         Block::ToolUse {
@@ -174,12 +176,15 @@ fn assistant<'a>(wire: &Anthropic, turn: &'a AssistantTurn) -> Vec<Block<'a>> {
     let kept = carried(turn, &wire.id).and_then(Value::as_array);
     if let Some(kept) = kept.filter(|kept| says_the_same(kept, turn)) {
         let mut calls = 0..turn.calls.len();
-        let block = |block: &'a Value| match block["type"].as_str() {
+        let out = back.without(kept);
+        let mut block = |block: &'a Value| match block["type"].as_str() {
             Some("text") => text_block(block["text"].as_str().unwrap_or_default()),
             Some("tool_use") => calls.next().map(call),
             _ => Some(Block::Kept(block)),
         };
-        return kept.iter().filter_map(block).collect();
+        let kept = kept.iter().enumerate();
+        let kept = kept.filter(|(at, _)| !out.contains(at));
+        return kept.filter_map(|(_, kept)| block(kept)).collect();
     }
     text_block(&turn.text)
         .into_iter()

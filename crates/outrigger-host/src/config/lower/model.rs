@@ -24,6 +24,7 @@ const KEYS: &[&str] = &[
     "key_env",
     "context_tokens",
     "strict",
+    "tool_search",
     "headers",
 ];
 
@@ -141,6 +142,12 @@ fn provider(low: &mut Lowering<'_>, provider: &Entry) -> Option<ProviderSettings
                 if let Some(value) = value::truth(&mut low.report, &path, node) {
                     low.note("strict", entry.at, value.into());
                     settings.strict = Some(Setting { value, origin });
+                }
+            }
+            "tool_search" => {
+                if let Some(value) = value::truth(&mut low.report, &path, node) {
+                    low.note("tool_search", entry.at, value.into());
+                    settings.tool_search = Some(Setting { value, origin });
                 }
             }
             "base_url" => {

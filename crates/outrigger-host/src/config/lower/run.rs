@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use super::bounds;
 use crate::config::defaults::ServerDefaults;
-use crate::config::discovery::{DiscoveryMode, DiscoverySettings};
+use crate::config::discovery::{DiscoveryMode, DiscoverySettings, Searcher};
 use crate::config::node::{Entry, Node, Value};
 use crate::config::origin::Setting;
 use crate::config::problem::Severity;
@@ -107,12 +107,13 @@ pub(crate) fn builtin(report: &mut Report<'_>, node: &Node, builtin: &mut Builti
     }
 }
 
-const DISCOVERY: [&str; 5] = [
+const DISCOVERY: [&str; 6] = [
     "mode",
     "context_percent",
     "floor_tokens",
     "index_tokens",
     "embeddings",
+    "search",
 ];
 
 /// Takes over what one file says about how much of the tools a model is shown.
@@ -148,6 +149,9 @@ pub(crate) fn discovery(report: &mut Report<'_>, node: &Node, settings: &mut Dis
             "embeddings" => set(report, entry, &mut settings.embeddings, |report| {
                 let name = value::text(report, &key, node)?;
                 Some(Some(name).filter(|name| name != "none"))
+            }),
+            "search" => set(report, entry, &mut settings.search, |report| {
+                value::word(report, &key, node, &Searcher::WORDS)
             }),
             _ => report.unknown(Severity::Error, entry, "discovery", &DISCOVERY),
         }

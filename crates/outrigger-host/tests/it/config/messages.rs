@@ -97,7 +97,7 @@ fn unknown_keys_suggest_the_nearest() {
     user/outrigger.toml:4:1: unknown key `clock` in `builtin`; known keys: time, workspace, echo, resources, artifacts
     user/outrigger.toml:6:1: unknown key `defalt` in `model`; did you mean `default`?
     user/outrigger.toml:10:1: unknown key `rulez` in `policy`; did you mean `rule`?
-    user/outrigger.toml:8:1: unknown key `url` in `model.providers.p`; known keys: kind, base_url, key, key_env, context_tokens, strict, headers
+    user/outrigger.toml:8:1: unknown key `url` in `model.providers.p`; known keys: kind, base_url, key, key_env, context_tokens, strict, tool_search, headers
     ");
     insta::assert_snapshot!(json("{\"mcpServer\": {\"a\": {\"command\": \"x\"}}}"), @"project/.mcp.json:1:2: `mcpServer` is not a key that is used here; did you mean `mcpServers`?");
     insta::assert_snapshot!(json("{\"a\": {\"command\": \"x\"}}"), @r#"project/.mcp.json:1:2: the server `a` stands outside of any table; put the servers into a table: `{"mcpServers": {…}}`"#);

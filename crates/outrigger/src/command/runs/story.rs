@@ -3,7 +3,7 @@
 use outrigger_journal::{ArtifactRef, CallLine, Counted, DecidedBy, Event, HookSaid, OutcomeKind};
 
 use crate::answer;
-use crate::display::seconds;
+use crate::display::{self, seconds};
 use crate::visible;
 
 /// What a person reads of an event: one line, so that no server can add one of its own; the model's
@@ -140,9 +140,19 @@ fn of_turn(event: &Event) -> Option<String> {
         Event::TurnStarted {
             turn,
             tools,
+            deferred,
             tokens,
             ..
-        } => format!("turn {turn}: {tools} tools, ~{tokens} tokens"),
+        } => {
+            let left = match deferred {
+                0 => String::new(),
+                deferred => format!(", {deferred} more left to the provider's search"),
+            };
+            format!("turn {turn}: {tools} tools, ~{tokens} tokens{left}")
+        }
+        Event::ProviderSearchUnused { model, reason } => {
+            display::search_unused(&visible::line(model), &visible::line(reason))
+        }
         Event::PersonSaid { text } => format!("said:\n{}", indented(text)),
         Event::ModelRetry {
             turn,
@@ -160,15 +170,17 @@ fn of_turn(event: &Event) -> Option<String> {
             took_ms,
             text,
             counted,
+            found,
         } => {
             let ours = counted.as_ref().map(ours).unwrap_or_default();
+            let found = found_by_provider(found);
             let said = if text.is_empty() {
                 String::new()
             } else {
                 format!("\n{}", indented(text))
             };
             format!(
-                "turn {turn}: {calls} calls asked for, {} in ({} cached), {} out, {}{ours}{said}",
+                "turn {turn}: {calls} calls asked for, {} in ({} cached), {} out, {}{ours}{found}{said}",
                 usage.input,
                 usage.cached,
                 usage.output,
@@ -179,12 +191,22 @@ fn of_turn(event: &Event) -> Option<String> {
     })
 }
 
+/// What the provider's own search found in a turn.
+fn found_by_provider(found: &[String]) -> String {
+    if found.is_empty() {
+        return String::new();
+    }
+    let names: Vec<_> = found.iter().map(|name| visible::line(name)).collect();
+    format!("; the provider's search found {}", names.join(", "))
+}
+
 /// What this side counted of a turn's request.
 fn ours(counted: &Counted) -> String {
     format!(
-        "; counted {} ({}), {} of them declarations",
+        "; counted {} ({}{}), {} of them declarations",
         answer::in_all(counted),
         counted.by,
+        answer::corrected(counted.corrected_by),
         visible::thousands(counted.declarations)
     )
 }

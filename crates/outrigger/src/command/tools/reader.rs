@@ -7,6 +7,7 @@ use outrigger_agent::provider::{
     Family, ModelChoice, ProviderKind, ProviderSpec, declared, known_providers,
 };
 use outrigger_agent::tokens::Vocabulary;
+use outrigger_agent::{Estimates, Learned};
 use outrigger_host::Host;
 use outrigger_host::catalog::CatalogTool;
 use outrigger_host::config::{Config, ProviderState};
@@ -21,6 +22,8 @@ pub(crate) struct Reader {
     vocabulary: Vocabulary,
     /// As the person named it.
     name: String,
+    /// What was learned of how its model counts.
+    learned: Learned,
 }
 
 impl Reader {
@@ -89,6 +92,7 @@ impl Reader {
             vocabulary: Vocabulary::of_model(model),
             name: named.to_owned(),
             spec,
+            learned: Learned::default(),
         })
     }
 
@@ -114,6 +118,34 @@ impl Reader {
             .collect()
     }
 
+    /// With what was learned of how this model counts.
+    pub(crate) fn corrected(self, estimates: &Estimates) -> Self {
+        let model = format!("{}:{}", self.name, self.spec.model);
+        Self {
+            learned: estimates.of(&model),
+            ..self
+        }
+    }
+
+    /// What `text` costs its model.
+    pub(crate) fn count(&self, text: &str) -> u64 {
+        let counted = self.vocabulary.count(text);
+        if self.vocabulary.is_known() {
+            counted
+        } else {
+            self.learned.scale().tokens(counted)
+        }
+    }
+
+    /// By how many requests counts are corrected that are estimates.
+    pub(crate) fn corrected_by(&self) -> u32 {
+        if self.vocabulary.is_known() {
+            0
+        } else {
+            self.learned.requests
+        }
+    }
+
     pub(crate) fn family(&self) -> Family {
         self.spec.family()
     }
@@ -133,6 +165,7 @@ impl Reader {
             name: tool.name.to_string(),
             description: tool.description.clone(),
             input_schema: tool.input_schema.clone(),
+            deferred: None,
         });
         declared(&self.spec, &tools.collect())
     }

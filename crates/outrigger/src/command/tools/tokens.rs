@@ -34,6 +34,8 @@ struct Document {
     provider: String,
     counted_by: &'static str,
     exact: bool,
+    /// How many requests an estimate is corrected by.
+    corrected_by: u32,
     servers: Vec<ServerCost>,
     tokens: u64,
 }
@@ -61,6 +63,7 @@ pub(super) fn print(
             provider: reader.name().to_owned(),
             counted_by: reader.vocabulary().name(),
             exact: reader.vocabulary().is_known(),
+            corrected_by: reader.corrected_by(),
             servers: costs,
             tokens,
         });
@@ -87,10 +90,13 @@ pub(super) fn print(
         }
     }
     let count: usize = costs.iter().map(|cost| cost.tools.len()).sum();
-    let by = if reader.vocabulary().is_known() {
-        format!("counted with {}", reader.vocabulary())
-    } else {
-        "an estimate: the vocabulary is not known".to_owned()
+    let by = match reader.corrected_by() {
+        _ if reader.vocabulary().is_known() => format!("counted with {}", reader.vocabulary()),
+        0 => "an estimate: the vocabulary is not known".to_owned(),
+        by => format!(
+            "an estimate, corrected by reports of {}",
+            visible::count(by.into(), "request")
+        ),
     };
     screen.data(&format!(
         "{} in all, {mark}{} tokens per request, as `{}` is told of them; {by}\n",
@@ -106,10 +112,7 @@ fn cost(server: &str, tools: &[Arc<CatalogTool>], reader: &Reader) -> ServerCost
     let tools: Vec<ToolCost> = declared
         .map(|declared| ToolCost {
             name: declared.tool,
-            tokens: declared
-                .said
-                .as_ref()
-                .map_or(0, |text| reader.vocabulary().count(text)),
+            tokens: declared.said.as_ref().map_or(0, |text| reader.count(text)),
             left_out: declared.said.err(),
         })
         .collect();
