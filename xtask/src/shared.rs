@@ -2,7 +2,6 @@
 //! configuration files, and real tool catalogs with their schemas. They are read from where they are.
 
 use std::ffi::OsString;
-use std::fs;
 use std::path::{Path, PathBuf};
 
 use crate::steps::{built, root, run, test_folder, test_words};

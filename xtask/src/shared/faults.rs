@@ -4,6 +4,7 @@
 use std::ffi::OsString;
 use std::fs;
 use std::path::Path;
+use std::process::Command;
 
 use crate::gateway::Gateway;
 use crate::steps::{built, root, run};
@@ -91,18 +92,48 @@ fn suite(
     Ok(())
 }
 
-/// What a gateway answers to requests of all kinds.
+/// What a gateway answers to requests of all kinds: to whoever comes, and to who shows a token.
 fn probe(cases: &Path) -> Result<(), String> {
-    let home = root().join("target/probed-gateway");
-    let configuration = format!(
+    let server = format!(
         "[servers.fake]\ncommand = 'python3'\nargs = ['{}', '--case', 'plain']\n",
         cases.join("fake_stdio.py").display()
     );
-    let gateway = Gateway::start(&home, &configuration, &[])?;
-    let words: [OsString; 3] = [
-        cases.join("tools/gateway_probe.py").into(),
-        "--url".into(),
-        gateway.place.clone().into(),
-    ];
-    run("python3", &words)
+    let (token, entry) = token()?;
+    for (configuration, token) in [(server.clone(), None), (server + &entry, Some(token))] {
+        let home = root().join("target/probed-gateway");
+        let gateway = Gateway::start(&home, &configuration, &[])?;
+        let mut words: Vec<OsString> = vec![
+            cases.join("tools/gateway_probe.py").into(),
+            "--url".into(),
+            gateway.place.clone().into(),
+        ];
+        words.extend(
+            token
+                .into_iter()
+                .flat_map(|token| ["--token".into(), token.into()]),
+        );
+        run("python3", &words)?;
+    }
+    Ok(())
+}
+
+/// A token for whoever probes, and what lets it in.
+fn token() -> Result<(String, String), String> {
+    let mut command = Command::new(built("outrigger"));
+    let output = command
+        .args(["gateway", "token", "probe"])
+        .output()
+        .map_err(|error| format!("`outrigger gateway token` cannot be run: {error}"))?;
+    let said = String::from_utf8_lossy(&[output.stdout, output.stderr].concat()).into_owned();
+    let of = |start: &str| {
+        let mut words = said.split(|c: char| c.is_whitespace() || c == '"');
+        words
+            .find(|word| word.starts_with(start))
+            .map(str::to_owned)
+    };
+    let (Some(token), Some(hash)) = (of("ogt_"), of("sha256:")) else {
+        return Err(format!("`outrigger gateway token` gave no token: {said}"));
+    };
+    let entry = format!("[gateway.principals.probe]\ntoken = '{hash}'\n");
+    Ok((token, entry))
 }

@@ -22,6 +22,8 @@ use crate::server::{ALL, Kind};
 const IMPATIENT: Duration = Duration::from_millis(1500);
 /// And of the others: longer than any of them is away.
 const PATIENT: Duration = Duration::from_secs(60);
+/// After a call that was not sent.
+const PAUSE: Duration = Duration::from_millis(100);
 /// Every so many calls one goes to the server that hangs, and one to the one that floods.
 const SELDOM: u64 = 64;
 
@@ -111,6 +113,10 @@ async fn client(
         let text = format!("{name}-{number}-{}", told.len());
         let said = call(&connection, name, kind, &text).await?;
         told.insert(text, said);
+        if said == Told::NotSent {
+            // Whoever is told that a server is away does not ask again at once.
+            tokio::time::sleep(PAUSE).await;
+        }
     }
     connection.close().await;
     Ok(told)
