@@ -2,7 +2,7 @@
 //! is recorded, and out of a recording where one is replayed.
 
 use std::path::PathBuf;
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 
 use outrigger_connect::{Connector, OAuth, Tap};
 use outrigger_host::Upkeep;
@@ -84,8 +84,10 @@ impl Person {
 impl Asked {
     /// A gateway runs for as long as it is wanted, and keeps no server for nobody.
     pub(super) fn upkeep(&self, config: &Config) -> Option<Upkeep> {
-        let most = config.limits.max_servers.value;
-        matches!(self, Self::Clients(..)).then(|| Upkeep::new(most))
+        // One for all principals: what is bounded is this program.
+        static OF_ALL: OnceLock<Upkeep> = OnceLock::new();
+        let upkeep = || OF_ALL.get_or_init(|| Upkeep::new(config.limits.max_servers.value));
+        matches!(self, Self::Clients(..)).then(|| upkeep().clone())
     }
 }
 

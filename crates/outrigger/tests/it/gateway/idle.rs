@@ -11,9 +11,12 @@ use crate::scripted::scripted;
 /// Processes that run this fixture.
 fn running(place: &Place, fixture: &str) -> usize {
     let all = place.processes();
-    all.iter()
-        .filter(|line| line.starts_with("python3") && line.contains(fixture))
-        .count()
+    let is_it = |line: &&String| {
+        let program = line.split(' ').next().unwrap_or_default();
+        let name = program.rsplit('/').next().unwrap_or_default();
+        name.starts_with("python") && line.contains(fixture)
+    };
+    all.iter().filter(is_it).count()
 }
 
 fn uris(listed: &Value) -> usize {
@@ -24,11 +27,11 @@ fn uris(listed: &Value) -> usize {
 fn a_server_that_nobody_uses_is_gone_until_it_is_wanted() {
     let place = Place::new();
     let (mut lab, log) = scripted(&place, "lab");
-    lab["timeouts"] = json!({ "idle": "300ms" });
+    lab["timeouts"] = json!({ "idle": "1s" });
     let notes = json!({
         "command": "python3",
         "args": [fixture("asking_server.py"), place.root.join("log")],
-        "timeouts": { "idle": "300ms" },
+        "timeouts": { "idle": "1s" },
     });
     place.servers(&json!({ "lab": lab, "notes": notes }));
     let mut line = Line::start(&place, &["serve", "--allow", "*"]);
@@ -54,6 +57,7 @@ fn a_server_that_nobody_uses_is_gone_until_it_is_wanted() {
     let call = json!({ "name": "lab__repeat", "arguments": { "text": "back" } });
     let answer = line.ask("tools/call", call);
     assert_eq!(text(&answer), "back");
+    assert_eq!(running(&place, "scripted_server"), 1);
     assert_eq!(log.of("initialize").len(), 2);
     line.ask("resources/read", json!({ "uri": "note:1" }));
     until("the servers are gone", || {
