@@ -3,7 +3,7 @@
 use std::path::Path;
 use std::process::Command;
 
-use crate::steps::{cargo, run, target};
+use crate::steps::{FEATURES, cargo, run, target};
 
 const DENY: &str = "0.20.2";
 
@@ -14,7 +14,7 @@ pub(crate) fn all() -> Result<(), String> {
         "--workspace",
         "--all-targets",
         "--features",
-        "outrigger/local",
+        FEATURES,
         "--",
         "-D",
         "warnings",
@@ -31,7 +31,7 @@ fn documentation() -> Result<(), String> {
         "--no-deps",
         "--document-private-items",
         "--features",
-        "outrigger/local",
+        FEATURES,
     ];
     let cargo = std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into());
     eprintln!("$ RUSTDOCFLAGS=-Dwarnings cargo {}", words.join(" "));

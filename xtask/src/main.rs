@@ -12,6 +12,7 @@ mod clients;
 mod conformance;
 mod gateway;
 mod load;
+mod postgres;
 mod retrieval;
 mod servers;
 mod shared;
@@ -21,7 +22,7 @@ use std::process::ExitCode;
 
 const USAGE: &str = "\
 cargo xtask CHORE
-  test [ARG...]   install the servers and clients that tests need, then run all tests (ARGs go to `cargo test`)
+  test [ARG...]   install the servers, clients and database that tests need, then run all tests (ARGs go to `cargo test`)
   check           formatting, lints, documentation, dependencies
   servers         only install the servers and clients
   conformance     the official conformance suite: the connection as a client, the gateway as a server
@@ -56,5 +57,6 @@ fn main() -> ExitCode {
 /// What tests need of other people's.
 fn installed() -> Result<(), String> {
     servers::install()?;
+    postgres::install()?;
     clients::install()
 }

@@ -54,10 +54,13 @@ pub(crate) fn cargo(arguments: &[&str]) -> Result<(), String> {
     run(cargo, arguments)
 }
 
+/// What tests are built with: whatever needs no service of the machine.
+pub(crate) const FEATURES: &str = "outrigger/local,outrigger/postgres";
+
 /// What `cargo` is told to test everything, the local model among it. Whatever else wants built
 /// programs says the same: other features of the dependencies would build them all once more.
 pub(crate) fn test_words() -> [&'static str; 4] {
-    ["test", "--workspace", "--features", "outrigger/local"]
+    ["test", "--workspace", "--features", FEATURES]
 }
 
 /// All tests of the workspace.

@@ -45,6 +45,7 @@ mod server;
 mod sharing;
 pub mod show;
 mod source;
+mod storage;
 mod surroundings;
 mod value;
 
@@ -80,6 +81,7 @@ pub use results::{ResultSettings, ToolRoom};
 pub use run::{BuiltinSettings, RunLimits};
 pub use server::{EntryState, ServerEntry, ServerSettings, ServerStart, Shadowed};
 pub use sharing::Sharing;
+pub use storage::{BucketSettings, StorageSettings};
 pub use surroundings::Surroundings;
 pub use value::{parse_duration, parse_size};
 
@@ -113,6 +115,8 @@ pub struct Config {
     pub results: ResultSettings,
     /// Who may connect to the gateway.
     pub gateway: GatewaySettings,
+    /// Where state is kept that replicas share; see [`Config::resolve_storage`].
+    pub storage: StorageSettings,
     /// Secrets that stand in the files themselves, as far as they look like it.
     pub literals: Vec<Literal>,
     /// What is wrong outside of servers and providers, whose own problems are in their entries.

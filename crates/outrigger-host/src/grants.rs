@@ -7,7 +7,7 @@
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use globset::GlobBuilder;
@@ -18,9 +18,13 @@ use serde_json::Value;
 use crate::approve::Question;
 use crate::digest::Digest;
 use crate::kept_file::{self, KeptFileError};
+use crate::shared_texts::{Shared, SharedTexts};
 
 /// How long a grant lasts unless said otherwise.
 pub const LASTS: Duration = Duration::from_hours(30 * 24);
+
+/// The name of what replicas share.
+const NAME: &str = "grants";
 
 const HEAD: &str = "\
 # What was said about calls to come. `outrigger grants` lists it and takes it back.
@@ -87,10 +91,19 @@ struct Kept {
 /// The grants of a person, or what they have granted to a principal of the gateway.
 #[derive(Debug)]
 pub struct Grants {
-    file: Option<PathBuf>,
     /// Whose calls are asked about.
     principal: Option<String>,
+    kept_in: KeptIn,
     known: Mutex<Kept>,
+}
+
+#[derive(Debug)]
+enum KeptIn {
+    /// Without a home.
+    Nothing,
+    File(PathBuf),
+    /// With the version that is known.
+    Shared(Shared, Mutex<Option<i64>>),
 }
 
 impl Pattern {
@@ -181,10 +194,56 @@ impl Grants {
     pub fn open(file: Option<PathBuf>) -> Result<Self, KeptFileError> {
         let known = file.as_deref().map_or(Ok(Kept::default()), read)?;
         Ok(Self {
-            file,
             principal: None,
+            kept_in: file.map_or(KeptIn::Nothing, KeptIn::File),
             known: Mutex::new(known),
         })
+    }
+
+    /// What was said on any replica. Blocks.
+    pub fn open_shared(texts: Arc<dyn SharedTexts>) -> Result<Self, KeptFileError> {
+        let shared = Shared::new(texts, NAME);
+        let (known, version) = match shared.read(None, parse)? {
+            Some((known, version)) => (known, Some(version)),
+            None => (Kept::default(), None),
+        };
+        Ok(Self {
+            principal: None,
+            kept_in: KeptIn::Shared(shared, Mutex::new(version)),
+            known: Mutex::new(known),
+        })
+    }
+
+    /// Looks whether another replica has changed what was said. When that cannot be known, nothing was
+    /// said.
+    pub async fn refresh(self: &Arc<Self>) -> Result<(), KeptFileError> {
+        if !matches!(self.kept_in, KeptIn::Shared(..)) {
+            return Ok(());
+        }
+        let own = Arc::clone(self);
+        // A runtime that is ending has no more questions.
+        let looked = tokio::task::spawn_blocking(move || own.look()).await;
+        looked.unwrap_or(Ok(()))
+    }
+
+    fn look(&self) -> Result<(), KeptFileError> {
+        let KeptIn::Shared(shared, version) = &self.kept_in else {
+            return Ok(());
+        };
+        let mut version = version.lock().unwrap_or_else(PoisonError::into_inner);
+        match shared.read(*version, parse) {
+            Ok(None) => {}
+            Ok(Some((kept, found))) => {
+                *self.known() = kept;
+                *version = Some(found);
+            }
+            Err(error) => {
+                *self.known() = Kept::default();
+                *version = None;
+                return Err(error);
+            }
+        }
+        Ok(())
     }
 
     /// The same for the calls of a principal: no grant of anybody else counts for them.
@@ -244,7 +303,10 @@ impl Grants {
     }
 
     /// Takes back those for which `which` is true; gives them.
-    pub fn revoke(&self, which: impl Fn(&Grant) -> bool) -> Result<Vec<Grant>, KeptFileError> {
+    pub fn revoke(
+        &self,
+        which: impl Fn(&Grant) -> bool + Send + Sync,
+    ) -> Result<Vec<Grant>, KeptFileError> {
         let mut gone = Vec::new();
         self.change(|kept| {
             let (taken, left) = kept.grant.drain(..).partition(|grant| which(grant));
@@ -258,17 +320,22 @@ impl Grants {
         self.known().grant.clone()
     }
 
-    fn change(&self, change: impl FnOnce(&mut Kept)) -> Result<(), KeptFileError> {
-        let mut known = self.known();
-        let Some(path) = &self.file else {
-            change(&mut known);
-            return Ok(());
-        };
-        *known = kept_file::update(path, read, change, |kept| {
-            let text = toml::to_string_pretty(kept)
-                .map_err(|error| KeptFileError::new(path, "cannot be written", &error))?;
-            Ok(format!("{HEAD}{text}"))
-        })?;
+    fn change(&self, change: impl FnOnce(&mut Kept) + Send) -> Result<(), KeptFileError> {
+        match &self.kept_in {
+            KeptIn::Nothing => change(&mut self.known()),
+            KeptIn::File(path) => {
+                let mut known = self.known();
+                *known = kept_file::update(path, read, change, |kept| written(path, kept))?;
+            }
+            KeptIn::Shared(shared, version) => {
+                let path = shared.path();
+                let mut version = version.lock().unwrap_or_else(PoisonError::into_inner);
+                let write = |kept: &Kept| written(&path, kept);
+                let (kept, reached) = shared.update(parse, change, write)?;
+                *self.known() = kept;
+                *version = Some(reached);
+            }
+        }
         Ok(())
     }
 
@@ -281,8 +348,18 @@ fn read(path: &Path) -> Result<Kept, KeptFileError> {
     let Some(text) = kept_file::read(path)? else {
         return Ok(Kept::default());
     };
-    toml::from_str(&text)
+    parse(path, &text)
+}
+
+fn parse(path: &Path, text: &str) -> Result<Kept, KeptFileError> {
+    toml::from_str(text)
         .map_err(|error| KeptFileError::new(path, "is not a file of grants", &error))
+}
+
+fn written(path: &Path, kept: &Kept) -> Result<String, KeptFileError> {
+    let text = toml::to_string_pretty(kept)
+        .map_err(|error| KeptFileError::new(path, "cannot be written", &error))?;
+    Ok(format!("{HEAD}{text}"))
 }
 
 /// The server of a question, as grants name it.

@@ -24,6 +24,16 @@ impl KeptFileError {
         }
     }
 
+    /// One that cannot be read, for this reason.
+    pub fn unreadable(path: &Path, reason: &str) -> Self {
+        Self::new(path, "cannot be read", &reason)
+    }
+
+    /// One that cannot be written, for this reason.
+    pub fn unwritable(path: &Path, reason: &str) -> Self {
+        Self::new(path, "cannot be written", &reason)
+    }
+
     pub(crate) fn write(path: &Path, error: &std::io::Error) -> Self {
         Self::new(path, "cannot be written", error)
     }

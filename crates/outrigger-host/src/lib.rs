@@ -28,6 +28,7 @@ pub mod questions;
 pub mod result;
 pub mod review;
 mod schema;
+mod shared_texts;
 mod text;
 pub mod tokens;
 pub mod toolset;
@@ -47,4 +48,5 @@ pub use pipeline::{
 };
 pub use preview::Preview;
 pub use schema::{Schema, UnusableSchema, Violation};
+pub use shared_texts::{ChangeText, SharedText, SharedTexts};
 pub use traces::Traces;

@@ -14,7 +14,7 @@ mod lock_file;
 
 use std::collections::BTreeMap;
 use std::fs;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use outrigger_connect::ServerName;
@@ -27,6 +27,10 @@ use lock_file::LockFile;
 use crate::catalog::CatalogTool;
 use crate::digest::Digest;
 use crate::kept_file::{self, KeptFileError};
+use crate::shared_texts::{Shared, SharedTexts};
+
+/// The name of what replicas share.
+const NAME: &str = "pins";
 
 /// What happens to a tool that was never seen before.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -48,6 +52,8 @@ pub struct PinFiles {
     pub project: Option<PathBuf>,
     /// A folder for approved definitions, so that a change can be shown.
     pub definitions: Option<PathBuf>,
+    /// Where replicas share both the person's own and the definitions, in the place of the files.
+    pub shared: Option<Arc<dyn SharedTexts>>,
 }
 
 /// The pins of a run.
@@ -61,6 +67,8 @@ pub struct Pins {
 #[derive(Debug, Default)]
 struct Known {
     user: LockFile,
+    /// Of `user`, where replicas share it.
+    version: Option<i64>,
     project: LockFile,
     trouble: Option<String>,
 }
@@ -171,16 +179,41 @@ impl Pins {
             path.as_deref()
                 .map_or(Ok(LockFile::default()), LockFile::read)
         };
+        let user = match &files.shared {
+            Some(_) => LockFile::default(),
+            None => read(&files.user)?,
+        };
         let known = Known {
-            user: read(&files.user)?,
+            user,
+            version: None,
             project: read(&files.project)?,
             trouble: None,
         };
-        Ok(Self {
+        let pins = Self {
             mode,
             files,
             known: Mutex::new(known),
-        })
+        };
+        pins.look()?;
+        Ok(pins)
+    }
+
+    /// Looks whether another replica has changed what was approved.
+    fn look(&self) -> Result<(), KeptFileError> {
+        let Some(shared) = self.shared() else {
+            return Ok(());
+        };
+        let version = self.known().version;
+        if let Some((user, version)) = shared.read(version, LockFile::parse)? {
+            let mut known = self.known();
+            (known.user, known.version) = (user, Some(version));
+        }
+        Ok(())
+    }
+
+    fn shared(&self) -> Option<Shared> {
+        let texts = self.files.shared.as_ref()?;
+        Some(Shared::new(Arc::clone(texts), NAME))
     }
 
     /// Compares what a server offers with what was approved, and in [`PinMode::FirstUse`] pins what is
@@ -193,6 +226,9 @@ impl Pins {
     ) -> Review {
         let key = server.key();
         let mut review = Review::default();
+        if let Err(error) = self.look() {
+            self.known().trouble.get_or_insert(error.to_string());
+        }
         let (mut new, mut new_instructions) = (Vec::new(), None);
         {
             let known = self.known();
@@ -242,29 +278,39 @@ impl Pins {
         instructions: Option<Digest>,
         whose: Whose,
     ) -> Result<(), KeptFileError> {
+        let shared = self.shared().filter(|_| whose == Whose::User);
         let path = match whose {
             Whose::User => &self.files.user,
             Whose::Project => &self.files.project,
         };
-        let Some(path) = path else {
+        if shared.is_none() && path.is_none() {
             return Ok(());
-        };
+        }
         for tool in tools {
             self.keep(tool)?;
         }
         let key = server.key();
-        let written = LockFile::update(path, |file| {
+        let change = |file: &mut LockFile| {
             for tool in tools {
                 file.pin(&key, &tool.raw_name, tool.digest.to_string());
             }
             if let Some(instructions) = instructions {
                 file.pin_instructions(&key, instructions.to_string());
             }
-        })?;
-        let mut known = self.known();
-        match whose {
-            Whose::User => known.user = written,
-            Whose::Project => known.project = written,
+        };
+        if let Some(shared) = shared {
+            let place = shared.path();
+            let write = |file: &LockFile| file.text(&place);
+            let (user, version) = shared.update(LockFile::parse, change, write)?;
+            let mut known = self.known();
+            (known.user, known.version) = (user, Some(version));
+        } else if let Some(path) = path {
+            let written = LockFile::update(path, change)?;
+            let mut known = self.known();
+            match whose {
+                Whose::User => known.user = written,
+                Whose::Project => known.project = written,
+            }
         }
         Ok(())
     }
@@ -283,7 +329,7 @@ impl Pins {
             .flat_map(|file| file.tools(&key))
             .collect();
         let read = |digest: &str| {
-            let text = fs::read_to_string(self.definition(digest)?).ok()?;
+            let text = self.definition_text(digest)?;
             let value: Value = serde_json::from_str(&text).ok()?;
             // Somebody may have changed what only we write.
             let sound = Digest::of(&value).to_string() == digest;
@@ -303,13 +349,21 @@ impl Pins {
 
     /// What differs from an approved definition; nothing when that is no longer here.
     fn changes(&self, approved: &str, tool: &CatalogTool) -> Vec<Change> {
-        let read = |path: &Path| -> Option<Value> {
-            let value: Value = serde_json::from_str(&fs::read_to_string(path).ok()?).ok()?;
+        let was = self.definition_text(approved).and_then(|text| {
+            let value: Value = serde_json::from_str(&text).ok()?;
             // Somebody may have changed what only we write.
             (Digest::of(&value).to_string() == approved).then_some(value)
-        };
-        let was = self.definition(approved).and_then(|path| read(&path));
+        });
         was.map_or_else(Vec::new, |was| changes(&was, &tool.definition()))
+    }
+
+    /// A definition that was approved, where it is still here.
+    fn definition_text(&self, digest: &str) -> Option<String> {
+        if let Some(texts) = &self.files.shared {
+            let found = texts.read(&definition_name(digest), None).ok().flatten();
+            return found.map(|found| found.text);
+        }
+        fs::read_to_string(self.definition(digest)?).ok()
     }
 
     fn definition(&self, digest: &str) -> Option<PathBuf> {
@@ -319,6 +373,14 @@ impl Pins {
 
     /// Keeps a definition, so that a later change can be shown.
     fn keep(&self, tool: &CatalogTool) -> Result<(), KeptFileError> {
+        if let Some(texts) = &self.files.shared {
+            let name = definition_name(&tool.digest.to_string());
+            if texts.read(&name, None).is_ok_and(|found| found.is_some()) {
+                return Ok(());
+            }
+            let text = tool.definition().to_string();
+            return texts.change(&name, &mut |_| Ok(text.clone())).map(drop);
+        }
         let Some(path) = self.definition(&tool.digest.to_string()) else {
             return Ok(());
         };
@@ -329,6 +391,10 @@ impl Pins {
         kept_file::replace(&path, text.as_bytes())
             .map_err(|error| KeptFileError::write(&path, &error))
     }
+}
+
+fn definition_name(digest: &str) -> String {
+    format!("definition/{digest}")
 }
 
 impl Known {

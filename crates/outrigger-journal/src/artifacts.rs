@@ -6,7 +6,7 @@
 
 mod digest;
 mod error;
-mod folder;
+pub(crate) mod folder;
 mod gc;
 pub(crate) mod index;
 

@@ -1,4 +1,4 @@
-//! Looking at a journal file as it is: whether its chain holds, and its lines for others to check.
+//! Looking at a journal as it is: whether its chain holds, and its lines for others to check.
 //!
 //! Nothing is brought up, recovered or otherwise changed, so that what is found is what was there.
 
@@ -6,18 +6,33 @@ mod verify;
 
 use std::path::{Path, PathBuf};
 
-use rusqlite::{OptionalExtension, Row, params};
 use serde::Serialize;
 
 use self::verify::Walk;
 use crate::read::Reader;
-use crate::store::Records as _;
-use crate::{Digest, JournalError, RunSummary};
+use crate::store::Records;
+use crate::{Digest, JournalError, Place, RunSummary};
 
-/// A journal file to be looked at.
+/// A journal to be looked at.
 pub struct Audit {
     path: PathBuf,
-    reader: Reader,
+    records: Box<dyn Records>,
+}
+
+/// One line as it is stored.
+pub(crate) struct StoredLine {
+    pub(crate) line: i64,
+    /// `None` where its run was removed.
+    pub(crate) run: Option<String>,
+    pub(crate) seq: i64,
+    pub(crate) at: i64,
+    pub(crate) v: u32,
+    pub(crate) body: String,
+    pub(crate) hash: Option<Digest>,
+    /// The hash of the line before it; `None` at the first.
+    pub(crate) previous: Option<Digest>,
+    /// The key of its run.
+    pub(crate) key: i64,
 }
 
 /// One line of the journal with its hash, as it is exported.
@@ -64,87 +79,71 @@ pub struct AuditFault {
     pub what: String,
 }
 
-/// Lines with the names of their runs.
-const LINES: &str = "SELECT line, runs.name, seq, at, v, body, hash, run
-    FROM events LEFT JOIN runs ON runs.key = run";
-
 impl Audit {
     /// Opens a file that has the format of this version.
     pub fn open(path: &Path) -> Result<Self, JournalError> {
         Ok(Self {
             path: path.to_path_buf(),
-            reader: Reader::as_it_is(path)?,
+            records: Box::new(Reader::as_it_is(path)?),
         })
     }
 
-    /// The file.
+    /// Opens a journal that has the format of this version.
+    pub fn open_in(place: &Place) -> Result<Self, JournalError> {
+        match place {
+            Place::File(path) => Self::open(path),
+            #[cfg(feature = "postgres")]
+            Place::Database(database) => {
+                use crate::store::Source as _;
+                let readers = crate::postgres::Readers::as_it_is(database.clone());
+                Ok(Self {
+                    path: database.name().to_path_buf(),
+                    records: readers.open()?,
+                })
+            }
+            #[cfg(not(feature = "postgres"))]
+            Place::Database(database) => Err(JournalError::no_database(database)),
+        }
+    }
+
+    /// The file, or the address of the database without its password.
     pub fn path(&self) -> &Path {
         &self.path
     }
 
     /// A run, as [`crate::Journal::find`] finds it.
     pub fn find(&self, name: &str) -> Result<Option<RunSummary>, JournalError> {
-        self.reader.find(&name.trim().to_ascii_lowercase())
+        self.records.find(&name.trim().to_ascii_lowercase())
     }
 
     /// Computes the chain anew, compares each line and the end, and then the ledger of calls with
     /// what the lines say. `expected` is a line and the hash that it had.
     pub fn verify(&self, expected: Option<(i64, Digest)>) -> Result<AuditReport, JournalError> {
-        self.reader.with(|connection| {
-            // One state, whatever others write meanwhile.
-            connection.execute_batch("BEGIN")?;
-            let report = Walk::new(expected).over(connection);
-            connection.execute_batch("COMMIT")?;
-            report
-        })
+        self.records.one_state(true)?;
+        let report = Walk::new(expected).over(&*self.records);
+        self.records.one_state(false)?;
+        report
     }
 
-    /// Gives the lines of the file, or of the run with this name, to `take`, in order, until it says
-    /// false.
+    /// Gives the lines of the journal, or of the run with this name, to `take`, in order, until it
+    /// says false.
     pub fn lines(
         &self,
         run: Option<&str>,
         mut take: impl FnMut(AuditLine) -> bool,
     ) -> Result<(), JournalError> {
-        let only = match run {
-            None => "",
-            Some(_) => "WHERE run = (SELECT key FROM runs WHERE name = ?1)",
-        };
-        self.reader.with(|connection| {
-            let mut statement = connection.prepare(&format!("{LINES} {only} ORDER BY line"))?;
-            let mut before = connection
-                .prepare("SELECT hash FROM events WHERE line < ?1 ORDER BY line DESC LIMIT 1")?;
-            let mut last = (0, Digest::from([0; 32]));
-            let mut rows = match run {
-                None => statement.query([])?,
-                Some(run) => statement.query(params![run])?,
-            };
-            while let Some(row) = rows.next()? {
-                let line: i64 = row.get(0)?;
-                if line != last.0 + 1 {
-                    let found = before.query_row([line], |row| hash(row, 0)).optional()?;
-                    last.1 = found.unwrap_or_else(|| [0; 32].into());
-                }
-                let exported = AuditLine {
-                    line,
-                    run: row.get::<_, Option<String>>(1)?.unwrap_or_default(),
-                    seq: row.get(2)?,
-                    at: row.get(3)?,
-                    v: row.get(4)?,
-                    body: row.get(5)?,
-                    previous: last.1,
-                    hash: hash(row, 6)?,
-                };
-                last = (line, exported.hash);
-                if !take(exported) {
-                    break;
-                }
-            }
-            Ok(())
+        let none = Digest::from([0; 32]);
+        self.records.lines(run, &mut |stored| {
+            take(AuditLine {
+                line: stored.line,
+                run: stored.run.unwrap_or_default(),
+                seq: stored.seq,
+                at: stored.at,
+                v: stored.v,
+                body: stored.body,
+                previous: stored.previous.unwrap_or(none),
+                hash: stored.hash.unwrap_or(none),
+            })
         })
     }
-}
-
-fn hash(row: &Row, column: usize) -> rusqlite::Result<Digest> {
-    Ok(row.get::<_, [u8; 32]>(column)?.into())
 }

@@ -104,6 +104,15 @@ pub enum JournalError {
         /// What the system said.
         reason: String,
     },
+    /// It is in a database, which this program knows nothing of.
+    #[error(
+        "the journal `{}` cannot be used: this program was built without PostgreSQL; build it with `--features postgres`",
+        path.display()
+    )]
+    NoDatabase {
+        /// The address of the database, without its password.
+        path: PathBuf,
+    },
     /// It was closed before.
     #[error("the journal `{}` is closed", path.display())]
     Closed {
@@ -127,6 +136,13 @@ pub enum JournalError {
 }
 
 impl JournalError {
+    #[cfg(not(feature = "postgres"))]
+    pub(crate) fn no_database(database: &crate::Database) -> Self {
+        Self::NoDatabase {
+            path: database.name().to_path_buf(),
+        }
+    }
+
     pub(crate) fn io(path: &Path, error: &io::Error) -> Self {
         let path = path.to_path_buf();
         match error.kind() {

@@ -1,4 +1,4 @@
-//! The file of all runs: opening it, beginning runs, reading, closing.
+//! The journal of all runs: opening it, beginning runs, reading, closing.
 
 use std::fmt;
 use std::path::{Path, PathBuf};
@@ -11,20 +11,20 @@ use tokio::sync::{oneshot, watch};
 
 use crate::artifacts::index::{IndexDone, IndexWork};
 use crate::host::Hosts;
-use crate::read::{CallLine, Reader, RunSummary, UnknownCall};
+use crate::read::{CallLine, Readers, RunSummary, UnknownCall};
 use crate::recovery::recover;
 use crate::schema::{self, Opened, make_folder};
 use crate::sqlite::Sqlite;
-use crate::store::Records;
+use crate::store::{Records, Source, Store};
 use crate::writer::{Command, Meter, Writer};
-use crate::{Event, JournalError, Misplaced, Recorded, Run, RunId, RunOptions};
+use crate::{Event, JournalError, Misplaced, Place, Recorded, Run, RunId, RunOptions};
 
 /// Bytes that may wait for the disk; then durable events wait and others break off their run.
 const QUEUE_LIMIT: u64 = 64 << 20;
 
-/// A journal file; clones share it. Several processes can use one file at once.
+/// A journal; clones share it. Several processes can use one at once.
 ///
-/// Beside the file lie those of SQLite (`-wal`, `-shm`) and a folder `-hosts`, whose locks tell
+/// Beside a file lie those of SQLite (`-wal`, `-shm`) and a folder `-hosts`, whose locks tell
 /// which processes are alive; it must not be removed while one is.
 #[derive(Clone)]
 pub struct Journal {
@@ -33,8 +33,10 @@ pub struct Journal {
 
 /// What the handles of one open journal share.
 pub(crate) struct Shared {
+    /// The file, or what is shown of the database's address.
     pub(crate) path: PathBuf,
     backup: Option<PathBuf>,
+    source: Box<dyn Source>,
     pub(crate) meter: Arc<Meter>,
     /// `None` once closed.
     commands: Mutex<Option<mpsc::Sender<Command>>>,
@@ -71,34 +73,45 @@ impl Journal {
     }
 
     pub(crate) fn open_with(path: &Path, settings: &Settings) -> Result<Self, JournalError> {
-        if let Some(folder) = path.parent() {
-            make_folder(folder).map_err(|error| JournalError::io(path, &error))?;
+        let (store, backup) = open_file(path, settings)?;
+        let source = Box::new(Readers {
+            path: path.to_path_buf(),
+        });
+        Self::begin_writing(path, backup, Box::new(store), source, settings)
+    }
+
+    /// Opens the journal in this place: see [`Self::open`] for a file.
+    ///
+    /// In a database, calls get their end here whose host has been away for the grace of
+    /// [`Database`](crate::Database), and then in whatever process has it open. Blocks for some
+    /// seconds where the server does not answer.
+    pub fn open_in(place: &Place) -> Result<Self, JournalError> {
+        match place {
+            Place::File(path) => Self::open(path),
+            #[cfg(feature = "postgres")]
+            Place::Database(database) => {
+                let store = Box::new(crate::postgres::Postgres::open(database)?);
+                let source = Box::new(crate::postgres::Readers::new(database.clone()));
+                let settings = Settings::default();
+                Self::begin_writing(database.name(), None, store, source, &settings)
+            }
+            #[cfg(not(feature = "postgres"))]
+            Place::Database(database) => Err(JournalError::no_database(database)),
         }
-        let hosts = Hosts::of(path);
-        let opening = hosts.opening(settings.patience)?;
-        let Opened {
-            mut connection,
-            backup,
-        } = schema::open_writer(path, settings.patience, || hosts.any_alive())?;
-        let host = hosts.register()?;
-        recover(&mut connection, path, &hosts)?;
-        hosts.sweep();
-        drop(opening);
-        if let Some(pages) = settings.max_pages {
-            connection
-                .pragma_update(None, "max_page_count", pages)
-                .map_err(|error| JournalError::sqlite(path, &error))?;
-        }
+    }
+
+    fn begin_writing(
+        path: &Path,
+        backup: Option<PathBuf>,
+        store: Box<dyn Store>,
+        source: Box<dyn Source>,
+        settings: &Settings,
+    ) -> Result<Self, JournalError> {
         let meter = Arc::new(Meter::new(settings.queue_limit));
         let (commands, queue) = mpsc::channel();
         let (closed, was_closed) = watch::channel(None);
-        let store = Sqlite {
-            path: path.to_path_buf(),
-            connection,
-            host,
-        };
         let writer = Writer {
-            store: Box::new(store),
+            store,
             meter: Arc::clone(&meter),
             closed,
         };
@@ -110,6 +123,7 @@ impl Journal {
         let shared = Shared {
             path: path.to_path_buf(),
             backup,
+            source,
             meter,
             commands,
             closed: was_closed,
@@ -119,7 +133,7 @@ impl Journal {
         })
     }
 
-    /// The file.
+    /// The file, or the address of the database without its password.
     pub fn path(&self) -> &Path {
         &self.shared.path
     }
@@ -243,11 +257,12 @@ impl Shared {
 
     /// Reads on a connection of its own, away from the runtime.
     pub(crate) async fn read<T: Send + 'static>(
-        &self,
+        self: &Arc<Self>,
         reading: impl FnOnce(&dyn Records) -> Result<T, JournalError> + Send + 'static,
     ) -> Result<T, JournalError> {
-        let path = self.path.clone();
-        let read = tokio::task::spawn_blocking(move || reading(&Reader::open(&path)?)).await;
+        let shared = Arc::clone(self);
+        let read = move || reading(&*shared.source.open()?);
+        let read = tokio::task::spawn_blocking(read).await;
         read.unwrap_or_else(|error| {
             Err(JournalError::Unusable {
                 path: self.path.clone(),
@@ -277,6 +292,35 @@ impl Shared {
             reason,
         }
     }
+}
+
+/// Opens a file for writing; with it, where it was copied to when it had to be brought up.
+fn open_file(path: &Path, settings: &Settings) -> Result<(Sqlite, Option<PathBuf>), JournalError> {
+    if let Some(folder) = path.parent() {
+        make_folder(folder).map_err(|error| JournalError::io(path, &error))?;
+    }
+    let hosts = Hosts::of(path);
+    let opening = hosts.opening(settings.patience)?;
+    let Opened {
+        mut connection,
+        backup,
+    } = schema::open_writer(path, settings.patience, || hosts.any_alive())?;
+    let host = hosts.register()?;
+    recover(&mut connection, path, &hosts)?;
+    hosts.sweep();
+    drop(opening);
+    if let Some(pages) = settings.max_pages {
+        connection
+            .pragma_update(None, "max_page_count", pages)
+            .map_err(|error| JournalError::sqlite(path, &error))?;
+    }
+    let path = path.to_path_buf();
+    let store = Sqlite {
+        path,
+        connection,
+        host,
+    };
+    Ok((store, backup))
 }
 
 #[cfg(test)]

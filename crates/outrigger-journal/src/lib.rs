@@ -1,6 +1,6 @@
 //! What happened: events, the ledger of calls, runs, redaction.
 //!
-//! A [`Journal`] is one SQLite file. A [`Run`] records [`Event`]s into it through one writer thread;
+//! A [`Journal`] is one SQLite file, or a database that several replicas share. A [`Run`] records [`Event`]s into it through one writer thread;
 //! what must be on disk before something happens goes through [`Run::record_durable`]. What is too
 //! large for an event is kept in [`Artifacts`]. Nothing here knows MCP or models.
 
@@ -13,6 +13,9 @@ mod host;
 mod journal;
 mod ledger;
 mod order;
+mod place;
+#[cfg(feature = "postgres")]
+mod postgres;
 mod read;
 mod recovery;
 mod redact;
@@ -35,6 +38,9 @@ pub use event::{
 };
 pub use journal::Journal;
 pub use order::Misplaced;
+pub use place::{Database, GRACE, Place};
+#[cfg(feature = "postgres")]
+pub use postgres::{Document, Documents, Unchanged};
 pub use read::{CallLine, Finding, RunSummary, UnknownCall};
 pub use redact::{REDACTED, Redactor, SHORTEST_SECRET};
 pub use run::{Observer, Run, RunOptions};

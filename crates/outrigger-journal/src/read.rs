@@ -12,12 +12,13 @@ use serde::Serialize;
 pub use unknown::{Finding, UnknownCall};
 
 use crate::artifacts::index::{self, ArtifactLine, KnownOrigin};
+use crate::audit::StoredLine;
 use crate::schema::{open_as_it_is, open_reader};
-use crate::store::Records;
+use crate::store::{Records, Source};
 use crate::{Digest, Event, JournalError, OutcomeKind, Recorded, RunId, RunStatus, Tokens};
 
 /// How many runs an ambiguous name lists.
-const LISTED: u32 = 6;
+pub(crate) const LISTED: u32 = 6;
 
 const SUMMARY: &str =
     "SELECT name, started_at, ended_at, command, question, model, workspace, status,
@@ -88,6 +89,17 @@ pub struct CallLine {
     pub settled: Option<Finding>,
 }
 
+/// A file to be read.
+pub(crate) struct Readers {
+    pub(crate) path: PathBuf,
+}
+
+impl Source for Readers {
+    fn open(&self) -> Result<Box<dyn Records>, JournalError> {
+        Ok(Box::new(Reader::open(&self.path)?))
+    }
+}
+
 /// A connection for reading.
 pub(crate) struct Reader {
     path: PathBuf,
@@ -110,7 +122,7 @@ impl Reader {
         })
     }
 
-    /// Whatever else is to be read.
+    /// Whatever is to be read.
     pub(crate) fn with<T>(
         &self,
         reading: impl FnOnce(&Connection) -> rusqlite::Result<T>,
@@ -235,6 +247,88 @@ impl Records for Reader {
     fn strangers(&self, contents: &[Digest]) -> Result<Vec<Digest>, JournalError> {
         self.with(|connection| index::strangers(connection, contents))
     }
+
+    fn one_state(&self, begin: bool) -> Result<(), JournalError> {
+        self.with(|connection| connection.execute_batch(if begin { "BEGIN" } else { "COMMIT" }))
+    }
+
+    fn lines(
+        &self,
+        run: Option<&str>,
+        take: &mut dyn FnMut(StoredLine) -> bool,
+    ) -> Result<(), JournalError> {
+        self.with(|connection| lines(connection, run, take))
+    }
+
+    fn chain_end(&self) -> Result<(i64, Digest), JournalError> {
+        self.with(|connection| {
+            connection.query_row("SELECT line, head FROM chain", [], |row| {
+                Ok((row.get(0)?, row.get::<_, [u8; 32]>(1)?.into()))
+            })
+        })
+    }
+
+    fn ends(
+        &self,
+        take: &mut dyn FnMut(i64, u32, Option<&str>) -> bool,
+    ) -> Result<(), JournalError> {
+        self.with(|connection| {
+            let mut statement = connection.prepare("SELECT run, call, outcome FROM calls")?;
+            let mut rows = statement.query([])?;
+            while let Some(row) = rows.next()? {
+                if !take(row.get(0)?, row.get(1)?, row.get_ref(2)?.as_str_or_null()?) {
+                    break;
+                }
+            }
+            Ok(())
+        })
+    }
+}
+
+fn lines(
+    connection: &Connection,
+    run: Option<&str>,
+    take: &mut dyn FnMut(StoredLine) -> bool,
+) -> rusqlite::Result<()> {
+    // Whoever looks at all lines has seen the one before.
+    let sql = match run {
+        None => {
+            "SELECT line, runs.name, seq, at, v, body, hash, run, NULL
+             FROM events LEFT JOIN runs ON runs.key = run ORDER BY line"
+        }
+        Some(_) => {
+            "SELECT line, runs.name, seq, at, v, body, hash, run,
+                 (SELECT hash FROM events AS before WHERE before.line < events.line
+                    ORDER BY before.line DESC LIMIT 1)
+             FROM events LEFT JOIN runs ON runs.key = run
+             WHERE run = (SELECT key FROM runs WHERE name = ?1) ORDER BY line"
+        }
+    };
+    let mut statement = connection.prepare(sql)?;
+    let mut rows = match run {
+        None => statement.query([])?,
+        Some(run) => statement.query([run])?,
+    };
+    let mut previous = None;
+    while let Some(row) = rows.next()? {
+        let hash = |column| row.get::<_, Option<[u8; 32]>>(column);
+        let line = StoredLine {
+            line: row.get(0)?,
+            run: row.get(1)?,
+            seq: row.get(2)?,
+            at: row.get(3)?,
+            v: row.get(4)?,
+            body: row.get(5)?,
+            hash: hash(6)?.map(Digest::from),
+            key: row.get(7)?,
+            previous: hash(8)?.map(Digest::from).or(previous),
+        };
+        previous = line.hash;
+        if !take(line) {
+            break;
+        }
+    }
+    Ok(())
 }
 
 fn summary(row: &Row) -> rusqlite::Result<RunSummary> {

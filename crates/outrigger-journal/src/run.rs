@@ -206,6 +206,22 @@ impl Run {
         }
     }
 
+    /// Returns when nothing more of it is recorded, and so nothing can be sent any more: events came
+    /// too fast, the store refused one, or another host has ended its calls. Else never.
+    pub async fn broken_off(&self) {
+        if let Kind::Recorded(inner) = &self.0
+            && inner
+                .recording
+                .breaking()
+                .wait_for(|broken| *broken)
+                .await
+                .is_ok()
+        {
+            return;
+        }
+        std::future::pending().await
+    }
+
     /// The first failure to record, if there was one.
     pub fn trouble(&self) -> Option<String> {
         match &self.0 {

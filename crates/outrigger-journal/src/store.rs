@@ -1,12 +1,15 @@
-//! What keeps a journal, as the writer and the readers use it: one trait to write, one to read. SQLite
-//! is the one implementation; a server for several replicas would be another.
+//! What keeps a journal, as the writer and the readers use it: one trait to write, one to read. One
+//! implementation is a file (`sqlite.rs`), the other a database that replicas share (`postgres.rs`).
 //!
 //! Both are blocking: one thread writes, and reading is done away from the runtime. What is asked of a
 //! store beside them: whoever opens it brings its tables up, ends the calls of hosts that are gone
 //! (`recovery.rs`), and keeps the rules of its tables (`schema/`), one transaction at a time.
 
+use std::time::Duration;
+
 use crate::JournalError;
 use crate::artifacts::index::{ArtifactLine, IndexDone, IndexWork, KnownOrigin};
+use crate::audit::StoredLine;
 use crate::read::{CallLine, RunSummary, UnknownCall};
 use crate::writer::{Answer, Begin, Line};
 use crate::{Digest, Recorded, RunId};
@@ -43,8 +46,20 @@ pub(crate) trait Store: Send {
     /// the chain in this order; transactions of other processes come before it or after it.
     fn write(&mut self, batch: &[Pending]) -> Result<Vec<Done>, Failure>;
 
+    /// Does what is to be done from time to time; how long from now until the next time. `None` where
+    /// there is nothing to do, ever.
+    fn tend(&mut self) -> Option<Duration> {
+        None
+    }
+
     /// Lets go of it. Until then this process counts as alive.
     fn close(self: Box<Self>) -> Result<(), JournalError>;
+}
+
+/// Opens what reads.
+pub(crate) trait Source: Send + Sync {
+    /// One reading, by whoever asks, on its own thread.
+    fn open(&self) -> Result<Box<dyn Records>, JournalError>;
 }
 
 /// Reads a state that was committed.
@@ -83,4 +98,24 @@ pub(crate) trait Records {
 
     /// Those of these that are not here.
     fn strangers(&self, contents: &[Digest]) -> Result<Vec<Digest>, JournalError>;
+
+    /// From now on one state, whatever others write meanwhile; or no longer.
+    fn one_state(&self, begin: bool) -> Result<(), JournalError>;
+
+    /// Gives the lines, or those of the run with this name, to `take`, in order, until it says false.
+    fn lines(
+        &self,
+        run: Option<&str>,
+        take: &mut dyn FnMut(StoredLine) -> bool,
+    ) -> Result<(), JournalError>;
+
+    /// The end of the chain, as it is kept beside the lines: the last line and its hash.
+    fn chain_end(&self) -> Result<(i64, Digest), JournalError>;
+
+    /// Gives each call of the ledger to `take`, with how it ended, until that says false: the key of
+    /// its run, its number, the word.
+    fn ends(
+        &self,
+        take: &mut dyn FnMut(i64, u32, Option<&str>) -> bool,
+    ) -> Result<(), JournalError>;
 }

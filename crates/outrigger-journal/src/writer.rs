@@ -7,8 +7,9 @@
 //! one run that it belongs to.
 
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::sync::mpsc::Receiver;
+use std::sync::mpsc::{Receiver, RecvTimeoutError};
 use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Instant;
 
 use jiff::Timestamp;
 use tokio::sync::{oneshot, watch};
@@ -56,7 +57,7 @@ pub(crate) struct Recording {
     pub(crate) key: i64,
     pub(crate) name: RunId,
     /// The recorder queues nothing more.
-    broken: AtomicBool,
+    broken: watch::Sender<bool>,
     /// The writer stores nothing more, not even what is queued.
     refused: AtomicBool,
     trouble: Mutex<Option<JournalError>>,
@@ -64,7 +65,7 @@ pub(crate) struct Recording {
 
 impl Recording {
     pub(crate) fn new(key: i64, name: RunId) -> Self {
-        let (broken, refused) = (AtomicBool::new(false), AtomicBool::new(false));
+        let (broken, refused) = (watch::Sender::new(false), AtomicBool::new(false));
         Self {
             key,
             name,
@@ -86,11 +87,16 @@ impl Recording {
     /// Nothing after what is queued is stored of this run.
     pub(crate) fn break_off(&self, error: &JournalError) {
         self.note(error);
-        self.broken.store(true, Ordering::SeqCst);
+        self.broken.send_replace(true);
     }
 
     pub(crate) fn is_broken(&self) -> bool {
-        self.broken.load(Ordering::SeqCst)
+        *self.broken.borrow()
+    }
+
+    /// Told once nothing more is stored.
+    pub(crate) fn breaking(&self) -> watch::Receiver<bool> {
+        self.broken.subscribe()
     }
 
     fn refuse(&self, error: &JournalError) {
@@ -163,7 +169,16 @@ impl Writer {
         let mut pending = Vec::new();
         let mut flushes = Vec::new();
         let mut failing = false;
-        while let Ok(first) = commands.recv() {
+        let mut tending = self.tend();
+        loop {
+            let first = match next(commands, tending) {
+                Ok(first) => first,
+                Err(RecvTimeoutError::Timeout) => {
+                    tending = self.tend();
+                    continue;
+                }
+                Err(RecvTimeoutError::Disconnected) => break,
+            };
             let mut urgent = false;
             for command in std::iter::once(first).chain(commands.try_iter()) {
                 urgent |= self.take(command, &mut pending, &mut flushes);
@@ -181,6 +196,11 @@ impl Writer {
         let Self { store, closed, .. } = self;
         let shut = store.close();
         closed.send_replace(Some(written.and(shut)));
+    }
+
+    /// Lets the store do what it has to from time to time; when it wants to again.
+    fn tend(&mut self) -> Option<Instant> {
+        self.store.tend().map(|after| Instant::now() + after)
     }
 
     /// Queues a command; true when somebody waits for it.
@@ -275,6 +295,14 @@ impl Writer {
         if let (Some(waiting), Some(error)) = (line.answer.take(), line.recording.trouble()) {
             answer(waiting, Err(error));
         }
+    }
+}
+
+/// The next command, until it is time for something else.
+fn next(commands: &Receiver<Command>, until: Option<Instant>) -> Result<Command, RecvTimeoutError> {
+    match until {
+        None => commands.recv().map_err(Into::into),
+        Some(until) => commands.recv_timeout(until.saturating_duration_since(Instant::now())),
     }
 }
 

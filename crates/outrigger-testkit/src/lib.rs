@@ -6,6 +6,8 @@
 pub mod gateway;
 pub mod headless;
 pub mod instances;
+#[cfg(unix)]
+pub mod postgres;
 pub mod provider_server;
 pub mod replay;
 pub mod schema_law;

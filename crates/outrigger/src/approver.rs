@@ -38,6 +38,9 @@ struct Person {
 #[async_trait]
 impl Approver for Person {
     async fn ask(&self, question: Question<'_>) -> Answer {
+        if let Err(error) = self.grants.refresh().await {
+            tracing::warn!(%error, "what was granted is not known");
+        }
         let earlier = self.grants.find(question, Timestamp::now());
         if let Some(grant) = earlier.filter(|_| !question.anew) {
             return Answer::Granted {

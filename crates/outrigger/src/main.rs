@@ -27,6 +27,7 @@ mod screen;
 mod secrets;
 mod session;
 mod shelf;
+mod storage;
 mod surroundings;
 mod telemetry;
 mod traces;
@@ -114,14 +115,14 @@ fn run(cli: Cli, screen: Screen) -> Result<ExitCode, CommandError> {
         Command::Server(args) => runtime()?.block_on(command::server::run(common, &args)),
         Command::Model(args) => runtime()?.block_on(command::model::run(args, screen)),
         Command::Doctor(args) => runtime()?.block_on(command::doctor::run(common, &args, screen)),
-        Command::Grants(args) => command::grants::run(common, &args, screen),
+        Command::Grants(args) => runtime()?.block_on(command::grants::run(common, &args, screen)),
         Command::Pin(args) => runtime()?.block_on(command::pin::run(common, &args, screen)),
         Command::Trust(args) => command::trust::run(common, &args, screen),
         Command::Inspect(args) => runtime()?.block_on(command::inspect::run(common, &args, screen)),
         Command::Artifacts(args) => {
             runtime()?.block_on(command::artifacts::run(common, args, screen))
         }
-        Command::Audit(args) => command::audit::run(common, args, screen),
+        Command::Audit(args) => runtime()?.block_on(command::audit::run(common, args, screen)),
         Command::Runs(args) => runtime()?.block_on(command::runs::run(common, args, screen)),
         Command::Resume(args) => runtime()?.block_on(command::resume::run(common, args, screen)),
         Command::Replay(args) => runtime()?.block_on(command::replay::run(&args, screen)),

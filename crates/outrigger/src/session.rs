@@ -2,7 +2,6 @@
 //! writes everything down.
 
 mod configuration;
-mod journal;
 mod world;
 
 use std::ffi::OsString;
@@ -15,15 +14,13 @@ use jiff::{SignedDuration, Timestamp};
 use outrigger_connect::{FileTokens, OAuth, Root, Secret};
 use outrigger_gateway::{Clients, Identity};
 use outrigger_host::config::{Config, ProjectStanding};
-use outrigger_host::grants::Grants;
 use outrigger_host::hooks::{HookRefusal, Hooks};
 use outrigger_host::pins::{PinMode, Pins};
 use outrigger_host::policy::Policy;
 use outrigger_host::questions::{Questions, Sampler};
 use outrigger_host::{Host, Parts};
 use outrigger_journal::{
-    Artifacts, Event, Journal, Observer, Redactor, Run, RunId, RunOptions, RunStatus, Tokens,
-    UnknownCall,
+    Event, Journal, Observer, Redactor, Run, RunId, RunOptions, RunStatus, Tokens, UnknownCall,
 };
 use tokio_util::sync::CancellationToken;
 use url::Url;
@@ -35,6 +32,7 @@ use crate::keyboard::Keyboard;
 use crate::recording::{self, Recorder};
 use crate::screen::{Label, Screen};
 use crate::shelf::HostShelf;
+use crate::storage::Storage;
 use crate::telemetry::Telemetry;
 use crate::{hooks, surroundings, traces, visible};
 
@@ -43,7 +41,6 @@ use world::{Person, Wire};
 pub(crate) use configuration::{
     configuration, configuration_in, configuration_of, narrowed, only, trusted, with_secrets,
 };
-pub(crate) use journal::open_journal;
 
 /// The hidden subcommand that stands between this program and each server it starts.
 pub(crate) const SUPERVISE: &str = "__supervise";
@@ -69,9 +66,9 @@ pub(crate) enum Record {
 
 impl Record {
     /// The journal, where something is recorded.
-    fn journal(&self, common: &Common, screen: Screen) -> Result<Option<Journal>, CommandError> {
+    fn journal(&self, storage: &Storage, screen: Screen) -> Result<Option<Journal>, CommandError> {
         match self {
-            Self::Journal(_) | Self::Resumed(..) => Ok(Some(open_journal(common, screen)?)),
+            Self::Journal(_) | Self::Resumed(..) => Ok(Some(storage.open(screen)?)),
             Self::Nothing => Ok(None),
         }
     }
@@ -161,11 +158,13 @@ impl Session {
             policy = policy.of_client(name);
         }
         // All that a person could have got wrong is looked at before the run begins.
-        let journal = record.journal(common, screen)?;
-        let pins = pins(common, opening.config, record.pin_mode(common))?;
-        let person = Person::of(&opening.person, common, screen)?;
+        let storage = Storage::of(common).await?;
+        let journal = record.journal(&storage, screen)?;
+        let pins = pins(&storage, common, opening.config, record.pin_mode(common))?;
+        let person = Person::of(&opening.person, &storage, common, screen)?;
         let wire = Wire::open(common)?;
-        let config = with_secrets(opening.config, journal.is_some(), common, screen).await?;
+        let mut config = with_secrets(opening.config, journal.is_some(), common, screen).await?;
+        config.hide(storage.secrets().to_vec());
         recording::begin(common, &config)?;
         let exported = matches!(record, Record::Journal(_)) && common.playback.is_none();
         let telemetry = Telemetry::begin(exported.then_some(&config), screen);
@@ -187,7 +186,10 @@ impl Session {
         }
         let workspace = surroundings::workspace(common)?;
         let shelf = HostShelf::default();
-        let artifacts = artifacts(common, journal.as_ref())?;
+        let artifacts = journal
+            .as_ref()
+            .map(|journal| storage.artifacts(common, journal));
+        let artifacts = artifacts.transpose()?;
         let builtins = builtin::all(&config, &workspace, &shelf, artifacts.as_ref())?;
         let oauth = tokens(common, &run, principal);
         let parts = Parts {
@@ -380,29 +382,14 @@ fn tokens(common: &Common, run: &Run, principal: Option<&str>) -> Option<OAuth> 
         .filter(|_| !offline)
 }
 
-/// The artifacts beside a journal.
-fn artifacts(
-    common: &Common,
-    journal: Option<&Journal>,
-) -> Result<Option<Artifacts>, CommandError> {
-    let Some(journal) = journal else {
-        return Ok(None);
-    };
-    let folder = surroundings::artifacts(common)?;
-    Ok(Some(Artifacts::open(&folder, journal)))
-}
-
-/// What the person has said about calls to come.
-pub(crate) fn grants(common: &Common) -> Result<Grants, CommandError> {
-    Grants::open(surroundings::grants(common)).map_err(|error| {
-        CommandError::usage(error.to_string())
-            .hint("what was granted is not known, so nothing was started; mend it or remove it")
-    })
-}
-
 /// What was approved. A project's file counts when the project is trusted.
-pub(crate) fn pins(common: &Common, config: &Config, mode: PinMode) -> Result<Pins, CommandError> {
-    let mut files = surroundings::pins(common)?;
+pub(crate) fn pins(
+    storage: &Storage,
+    common: &Common,
+    config: &Config,
+    mode: PinMode,
+) -> Result<Pins, CommandError> {
+    let mut files = storage.pins(common)?;
     let project = config.project.as_ref();
     if project.is_none_or(|project| project.standing != ProjectStanding::Trusted) {
         files.project = None;

@@ -118,6 +118,7 @@ pub(crate) fn pins(common: &Common) -> Result<PinFiles, CommandError> {
         user: state.as_ref().map(|dir| dir.join("outrigger.lock")),
         project: Some(project),
         definitions: state.map(|dir| dir.join("definitions")),
+        shared: None,
     })
 }
 
@@ -147,6 +148,18 @@ pub(crate) fn tokens(common: &Common, principal: Option<&str>) -> Result<PathBuf
             .join(Digest::of(&name.into()).to_string()),
         None => dir,
     })
+}
+
+/// How people know this process among others: the machine and its number.
+pub(crate) fn name() -> String {
+    #[cfg(unix)]
+    let machine = rustix::system::uname()
+        .nodename()
+        .to_string_lossy()
+        .into_owned();
+    #[cfg(not(unix))]
+    let machine = set("COMPUTERNAME").unwrap_or_default();
+    format!("{machine}:{}", std::process::id())
 }
 
 fn state(common: &Common) -> Result<PathBuf, CommandError> {

@@ -28,6 +28,8 @@ pub(crate) enum Slot {
     ClientSecret,
     /// The key of a model provider.
     Key,
+    /// A text of `[storage]`.
+    Storage,
 }
 
 /// A value with secrets still missing.

@@ -28,6 +28,7 @@ use super::run::{BuiltinSettings, RunLimits};
 use super::secret::Secrets;
 use super::server::{EntryState, ServerEntry, Shadowed, deed};
 use super::source::Source;
+use super::storage::StorageSettings;
 use super::surroundings::Surroundings;
 use super::{Config, FileState, LoadedFile, discover, environment};
 
@@ -79,6 +80,7 @@ fn load_files(around: &Surroundings, wanted: Vec<Wanted>) -> Config {
         artifacts: ArtifactSettings::default(),
         results: ResultSettings::default(),
         gateway: GatewaySettings::default(),
+        storage: StorageSettings::default(),
         literals: Vec::new(),
         secrets: Secrets::default(),
     };
@@ -309,6 +311,9 @@ fn tables(config: &mut Config, around: &Surroundings, read: &[Read]) {
         }
         if let Some(node) = &tables.artifacts {
             lower::artifacts::lower(&mut report, node, &mut config.artifacts);
+        }
+        if let Some(node) = &tables.storage {
+            lower::storage::lower(&mut report, around, node, &mut config.storage, &mut found);
         }
         if let Some(node) = &tables.results {
             lower::results::lower(&mut report, node, &mut config.results);

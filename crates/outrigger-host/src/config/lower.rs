@@ -17,6 +17,7 @@ mod repeating;
 pub(crate) mod results;
 pub(crate) mod run;
 pub(crate) mod server;
+pub(crate) mod storage;
 pub(crate) mod tls;
 pub(crate) mod transport;
 
@@ -72,6 +73,7 @@ pub(crate) struct Tables {
     pub(crate) discovery: Option<Node>,
     pub(crate) results: Option<Node>,
     pub(crate) gateway: Option<Node>,
+    pub(crate) storage: Option<Node>,
 }
 
 const NATIVE_TABLES: &[&str] = &[
@@ -89,6 +91,7 @@ const NATIVE_TABLES: &[&str] = &[
     "results",
     "gateway",
     "profiles",
+    "storage",
 ];
 const SERVER_TABLES: &[&str] = &["mcpServers", "mcp_servers", "servers"];
 /// What VS Code puts beside `servers`, and what editors put into any JSON file.
@@ -164,6 +167,7 @@ fn top_level(report: &mut Report<'_>, tables: &mut Tables, entry: Entry, dialect
         "results" if own => tables.results = Some(entry.node),
         "gateway" if own => tables.gateway = Some(entry.node),
         "profiles" if own => tables.profiles = Some(entry.node),
+        "storage" if own => tables.storage = Some(entry.node),
         key if IGNORED.contains(&key) || key.starts_with(['_', '$', '/']) => {}
         _ if own => report.unknown(Severity::Error, &entry, "", NATIVE_TABLES),
         key => {

@@ -33,7 +33,7 @@ pub struct ReferenceUse {
 }
 
 impl Config {
-    /// Every reference of servers, hooks, providers and principals, in that order; those in entries that are set
+    /// Every reference of servers, hooks, providers, principals and storage, in that order; those in entries that are set
     /// aside are not among them.
     pub fn references(&self) -> Vec<ReferenceUse> {
         let servers = self.servers.values().flat_map(|entry| match &entry.state {
@@ -54,6 +54,7 @@ impl Config {
         let credentials = principals.flat_map(|principal| principal.servers.values());
         let credentials = credentials.flat_map(|credentials| credentials.gaps.as_slice());
         let gaps = servers.chain(hooks).chain(providers).chain(credentials);
+        let gaps = gaps.chain(&self.storage.gaps);
         let uses = gaps.flat_map(|gap| {
             gap.references().map(|reference| ReferenceUse {
                 key: gap.key.clone(),
@@ -149,6 +150,27 @@ impl Config {
             }
         }
         remember(&values, &mut self.secrets);
+    }
+
+    /// Follows the references of `[storage]`; what is wrong is returned, and nothing may be kept then.
+    pub async fn resolve_storage(&mut self, resolver: &dyn Resolver) -> Vec<ConfigProblem> {
+        let wanted = references(self.storage.gaps.iter());
+        let values = self.fetch(wanted, resolver).await;
+        let mut faults = Vec::new();
+        for gap in std::mem::take(&mut self.storage.gaps) {
+            let key = gap.key.strip_prefix("storage.").unwrap_or(&gap.key);
+            match gap.fill(&values) {
+                Ok(value) => {
+                    // A whole address may be referred to, with a password in it.
+                    super::lower::address::mask_url(&mut self.secrets, &value);
+                    let value = Secret::new(value.trim().to_owned());
+                    self.storage.texts.insert(key.to_owned(), value);
+                }
+                Err(problem) => faults.push(*problem),
+            }
+        }
+        remember(&values, &mut self.secrets);
+        faults
     }
 
     /// Has the redactor look for these values too.
@@ -254,7 +276,7 @@ fn fill_http(spec: &mut HttpSpec, gap: &Gap, values: &Values) -> Result<(), Box<
             }
         }
         Slot::ClientSecret => spec.oauth.client_secret = Some(Secret::new(gap.fill(values)?)),
-        Slot::Env(_) | Slot::Key => {}
+        Slot::Env(_) | Slot::Key | Slot::Storage => {}
     }
     Ok(())
 }

@@ -53,7 +53,12 @@ impl LockFile {
         let Some(text) = kept_file::read(path)? else {
             return Ok(Self::default());
         };
-        let file: Self = toml::from_str(&text).map_err(|error| {
+        Self::parse(path, &text)
+    }
+
+    /// Reads the text of one.
+    pub(super) fn parse(path: &Path, text: &str) -> Result<Self, KeptFileError> {
+        let file: Self = toml::from_str(text).map_err(|error| {
             KeptFileError::new(path, "is not a lock file of this program", &error)
         })?;
         if file.version > VERSION {
@@ -75,11 +80,14 @@ impl LockFile {
         path: &Path,
         change: impl FnOnce(&mut Self),
     ) -> Result<Self, KeptFileError> {
-        kept_file::update(path, Self::read, change, |file| {
-            let text = toml::to_string_pretty(file)
-                .map_err(|error| KeptFileError::new(path, "cannot be written", &error))?;
-            Ok(format!("{HEAD}{text}"))
-        })
+        kept_file::update(path, Self::read, change, |file| file.text(path))
+    }
+
+    /// As it is written.
+    pub(super) fn text(&self, path: &Path) -> Result<String, KeptFileError> {
+        let text = toml::to_string_pretty(self)
+            .map_err(|error| KeptFileError::new(path, "cannot be written", &error))?;
+        Ok(format!("{HEAD}{text}"))
     }
 
     pub(super) fn pinned(&self, server: &str, tool: &str) -> Option<&str> {

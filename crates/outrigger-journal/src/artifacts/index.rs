@@ -15,7 +15,7 @@ use crate::ledger::{LedgerError, int};
 use crate::read::{count, time, unreadable};
 
 /// Digits of a handle, unless another artifact has the same.
-const DIGITS: usize = 16;
+pub(crate) const DIGITS: usize = 16;
 
 /// What the writer is asked to do with the index.
 pub(crate) enum IndexWork {
@@ -215,7 +215,7 @@ fn free_handle(connection: &Connection, digest: &str) -> rusqlite::Result<String
 }
 
 /// Greater than every digest that begins so: no hex digit comes after `f`.
-fn after(prefix: &str) -> String {
+pub(crate) fn after(prefix: &str) -> String {
     format!("{prefix}g")
 }
 

@@ -183,7 +183,7 @@ async fn a_hash_kept_elsewhere_shows_a_file_that_was_written_anew() {
         (other.line, other.what.as_str()),
         (
             Some(13),
-            "it is another line than expected: the file was written anew up to it"
+            "it is another line than expected: the journal was written anew up to it"
         )
     );
     let later = fault((14, head)).unwrap();

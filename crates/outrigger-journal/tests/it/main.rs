@@ -18,6 +18,8 @@ mod load;
 mod memory;
 mod migration;
 mod order;
+#[cfg(feature = "postgres")]
+mod postgres;
 mod process;
 mod runs;
 mod setup;

@@ -5,11 +5,18 @@ use std::sync::Arc;
 use outrigger_journal::{Event, Journal, JournalError, Misplaced, Run, RunOptions, RunStatus};
 use tokio::task::JoinSet;
 
-use crate::setup::{Home, Seen, ended, json, note, reason, started};
+use crate::setup::{Home, Seen, ended, json, note, over_stores, reason, started};
 
-#[tokio::test(flavor = "multi_thread", worker_threads = 4)]
-async fn concurrent_recorders_get_one_order_without_gaps() {
-    let home = Home::new();
+over_stores! {
+    concurrent_recorders_get_one_order_without_gaps,
+    those_who_come_one_by_one_get_a_commit_each,
+    a_durable_event_takes_all_before_it_to_disk,
+    a_run_begins_once_and_nothing_follows_its_end,
+    a_closed_journal_says_so_and_can_be_read,
+    reading_while_writing_sees_a_beginning_without_gaps,
+}
+
+async fn concurrent_recorders_get_one_order_without_gaps(home: Home) {
     let seen = Arc::new(Seen::default());
     let run = home
         .journal
@@ -76,9 +83,7 @@ async fn those_who_wait_together_share_a_commit() {
     );
 }
 
-#[tokio::test]
-async fn those_who_come_one_by_one_get_a_commit_each() {
-    let home = Home::new();
+async fn those_who_come_one_by_one_get_a_commit_each(home: Home) {
     let run = home.run().await;
     let before = home.journal.commits();
     for number in 0..5 {
@@ -87,9 +92,7 @@ async fn those_who_come_one_by_one_get_a_commit_each() {
     assert_eq!(home.journal.commits() - before, 5);
 }
 
-#[tokio::test]
-async fn a_durable_event_takes_all_before_it_to_disk() {
-    let home = Home::new();
+async fn a_durable_event_takes_all_before_it_to_disk(home: Home) {
     let run = home.run().await;
     for number in 0..100 {
         run.record(note("s", number));
@@ -137,9 +140,7 @@ async fn a_run_that_is_only_watched_is_redacted_and_never_durable() {
     assert_eq!(run.trouble(), None);
 }
 
-#[tokio::test]
-async fn a_run_begins_once_and_nothing_follows_its_end() {
-    let home = Home::new();
+async fn a_run_begins_once_and_nothing_follows_its_end(home: Home) {
     let error = home
         .journal
         .begin(note("s", "no"), RunOptions::default())
@@ -182,9 +183,7 @@ async fn a_run_begins_once_and_nothing_follows_its_end() {
     assert_eq!(home.journal.events(run.id()).await.unwrap().len(), 2);
 }
 
-#[tokio::test]
-async fn a_closed_journal_says_so_and_can_be_read() {
-    let home = Home::new();
+async fn a_closed_journal_says_so_and_can_be_read(home: Home) {
     let run = home.run().await;
     run.record(note("s", 1));
     let (first, second) = tokio::join!(home.journal.close(), home.journal.close());
@@ -208,9 +207,7 @@ async fn a_closed_journal_says_so_and_can_be_read() {
     assert_eq!(home.journal.events(run.id()).await.unwrap().len(), 2);
 }
 
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn reading_while_writing_sees_a_beginning_without_gaps() {
-    let home = Home::new();
+async fn reading_while_writing_sees_a_beginning_without_gaps(home: Home) {
     let run = home.run().await;
     let writing = {
         let run = run.clone();
@@ -233,7 +230,9 @@ async fn reading_while_writing_sees_a_beginning_without_gaps() {
 
 #[tokio::test]
 async fn dropping_every_handle_still_writes_what_was_recorded() {
-    let Home { folder, journal } = Home::new();
+    let Home {
+        folder, journal, ..
+    } = Home::new();
     let path = folder.path().join("journal.db");
     let run = journal
         .begin(started(), RunOptions::default())

@@ -1,7 +1,7 @@
 //! This test program started again, playing one role in a process of its own.
 
+use std::ffi::OsStr;
 use std::io::{BufRead, BufReader};
-use std::path::Path;
 use std::process::{Child, ChildStdout, Command, Stdio};
 
 /// Tells a child which journal to use.
@@ -14,7 +14,7 @@ pub(crate) struct Role {
 }
 
 /// The command that plays the role of this ignored test.
-pub(crate) fn command(role: &str, journal: &Path) -> Command {
+pub(crate) fn command(role: &str, journal: impl AsRef<OsStr>) -> Command {
     let mut command = Command::new(std::env::current_exe().unwrap());
     command
         .args([
@@ -35,8 +35,13 @@ pub(crate) fn journal() -> std::path::PathBuf {
         .into()
 }
 
+/// The place that the parent named.
+pub(crate) fn place() -> outrigger_journal::Place {
+    crate::setup::place(journal().to_str().unwrap())
+}
+
 impl Role {
-    pub(crate) fn start(role: &str, journal: &Path) -> Self {
+    pub(crate) fn start(role: &str, journal: impl AsRef<OsStr>) -> Self {
         Self::of(&mut command(role, journal))
     }
 

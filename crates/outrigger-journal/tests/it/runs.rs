@@ -5,11 +5,15 @@ use std::collections::HashSet;
 use outrigger_journal::{Event, JournalError, RunOptions, RunStatus, Tokens};
 use tokio::task::JoinSet;
 
-use crate::setup::{Home, ended, started};
+use crate::setup::{Home, ended, over_stores, started};
 
-#[tokio::test]
-async fn summaries_say_how_runs_went() {
-    let home = Home::new();
+over_stores! {
+    summaries_say_how_runs_went,
+    names_are_unique_within_a_second,
+    a_run_is_found_by_a_beginning_or_by_its_last_part,
+}
+
+async fn summaries_say_how_runs_went(home: Home) {
     let first = home.run().await;
     let usage = Tokens {
         input: 5,
@@ -70,9 +74,7 @@ async fn summaries_say_how_runs_went() {
     assert_eq!(home.journal.runs(1).await.unwrap().len(), 1);
 }
 
-#[tokio::test]
-async fn names_are_unique_within_a_second() {
-    let home = Home::new();
+async fn names_are_unique_within_a_second(home: Home) {
     let mut beginning = JoinSet::new();
     // With 1,500 names of 65,536 in a second or two, some digits come up twice.
     for _ in 0..1_500 {
@@ -95,18 +97,16 @@ async fn names_are_unique_within_a_second() {
     assert_eq!(home.journal.runs(2_000).await.unwrap().len(), 1_500);
 }
 
-#[tokio::test]
-async fn a_run_is_found_by_a_beginning_or_by_its_last_part() {
-    let home = Home::new();
+async fn a_run_is_found_by_a_beginning_or_by_its_last_part(home: Home) {
     home.run().await;
-    let other = home.connection();
     for name in [
         "20200101-000000-00aa",
         "20200101-000000-00bb",
         "20200102-000000-2020",
     ] {
-        let sql = "INSERT INTO runs (name, host, started_at, command, workspace, version) VALUES (?1, '', 0, '', '', '')";
-        other.execute(sql, [name]).unwrap();
+        let sql = "INSERT INTO runs (name, host, started_at, command, workspace, version) VALUES";
+        home.execute(&format!("{sql} ('{name}', '', 0, '', '', '')"))
+            .unwrap();
     }
     for (asked, found) in [
         ("20200101-000000-00aa", Some("20200101-000000-00aa")),

@@ -4,22 +4,92 @@ use std::path::PathBuf;
 use std::sync::{Arc, Mutex};
 
 use outrigger_journal::{
-    DecidedBy, Event, Journal, Observer, OutcomeKind, Recorded, Run, RunOptions, RunStatus, Tokens,
+    Database, DecidedBy, Event, Journal, Observer, OutcomeKind, Place, Recorded, Run, RunOptions,
+    RunStatus, Tokens,
 };
 use serde_json::value::RawValue;
 use tempfile::TempDir;
 
-/// A journal in a folder of its own.
+/// A journal in a folder of its own, or in a database.
 pub(crate) struct Home {
     pub(crate) folder: TempDir,
+    /// As [`place`] takes it.
+    pub(crate) address: String,
+    pub(crate) place: Place,
     pub(crate) journal: Journal,
 }
+
+/// Names tests that are about any store: each runs over a file, and over a database where the feature
+/// is there. A third store would be a third module here.
+macro_rules! over_stores {
+    ($($test:ident),* $(,)?) => {
+        mod in_a_file {
+            $(#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+            async fn $test() {
+                super::$test(crate::setup::Home::new()).await;
+            })*
+        }
+
+        #[cfg(feature = "postgres")]
+        mod in_a_database {
+            $(#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+            async fn $test() {
+                super::$test(crate::setup::Home::in_database()).await;
+            })*
+        }
+    };
+}
+
+pub(crate) use over_stores;
 
 impl Home {
     pub(crate) fn new() -> Self {
         let folder = tempfile::tempdir().unwrap();
-        let journal = Journal::open(&folder.path().join("journal.db")).unwrap();
-        Self { folder, journal }
+        let path = folder.path().join("journal.db").display().to_string();
+        Self::at(folder, path)
+    }
+
+    /// Hosts that are away count as gone at once.
+    #[cfg(feature = "postgres")]
+    pub(crate) fn in_database() -> Self {
+        let url = outrigger_testkit::postgres::server().database();
+        Self::at(tempfile::tempdir().unwrap(), url)
+    }
+
+    fn at(folder: TempDir, address: String) -> Self {
+        let place = place(&address);
+        let journal = Journal::open_in(&place).unwrap();
+        Self {
+            folder,
+            address,
+            place,
+            journal,
+        }
+    }
+
+    /// The same journal, opened once more.
+    pub(crate) fn again(&self) -> Journal {
+        Journal::open_in(&self.place).unwrap()
+    }
+
+    /// What somebody else does to it.
+    pub(crate) fn execute(&self, sql: &str) -> Result<(), String> {
+        match &self.place {
+            Place::File(_) => self
+                .connection()
+                .execute_batch(sql)
+                .map_err(|error| error.to_string()),
+            #[cfg(feature = "postgres")]
+            Place::Database(database) => {
+                let name = database.name().display().to_string();
+                let sql = format!("SET search_path = outrigger; {sql}");
+                let server = outrigger_testkit::postgres::server();
+                let name = outrigger_testkit::postgres::name_of(&name);
+                server.sql(name, &sql).map(drop)
+            }
+            #[cfg(not(feature = "postgres"))]
+            Place::Database(_) => unreachable!("there is none"),
+        }
     }
 
     pub(crate) fn path(&self) -> PathBuf {
@@ -37,6 +107,16 @@ impl Home {
     pub(crate) fn connection(&self) -> rusqlite::Connection {
         rusqlite::Connection::open(self.path()).unwrap()
     }
+}
+
+/// The place with this name: a path, or the address of a database.
+pub(crate) fn place(name: &str) -> Place {
+    if !name.starts_with("postgres://") {
+        return Place::File(name.into());
+    }
+    let mut database = Database::new(name, "a test").unwrap();
+    database.grace = std::time::Duration::ZERO;
+    Place::Database(database)
 }
 
 pub(crate) fn started() -> Event {

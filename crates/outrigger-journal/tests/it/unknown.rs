@@ -2,7 +2,13 @@
 
 use outrigger_journal::{Event, JournalError, OutcomeKind, Run, RunId, RunStatus, UnknownCall};
 
-use crate::setup::{Home, end, ended, intent, late, prepared, proposed};
+use crate::setup::{Home, end, ended, intent, late, over_stores, prepared, proposed};
+
+over_stores! {
+    they_are_listed_over_all_runs_until_somebody_says_what_came_of_them,
+    only_an_unknown_call_can_be_settled,
+    a_call_is_made_again_only_after_it_was_sent,
+}
 
 /// A call that was sent and ended as unknown.
 fn lose(run: &Run, call: u32) {
@@ -38,9 +44,7 @@ async fn settle(home: &Home, of: &RunId, call: u32, happened: bool) -> Result<()
     settled
 }
 
-#[tokio::test]
-async fn they_are_listed_over_all_runs_until_somebody_says_what_came_of_them() {
-    let home = Home::new();
+async fn they_are_listed_over_all_runs_until_somebody_says_what_came_of_them(home: Home) {
     let (first, second) = (home.run().await, home.run().await);
     lose(&first, 1);
     lose(&second, 1);
@@ -76,9 +80,7 @@ async fn they_are_listed_over_all_runs_until_somebody_says_what_came_of_them() {
     assert_eq!((summary.calls, summary.unknown), (4, 1));
 }
 
-#[tokio::test]
-async fn only_an_unknown_call_can_be_settled() {
-    let home = Home::new();
+async fn only_an_unknown_call_can_be_settled(home: Home) {
     let run = home.run().await;
     run.record(proposed(1));
     run.record(intent(1));
@@ -99,9 +101,7 @@ async fn only_an_unknown_call_can_be_settled() {
     assert_eq!(run.trouble(), None, "its own run is not touched by that");
 }
 
-#[tokio::test]
-async fn a_call_is_made_again_only_after_it_was_sent() {
-    let home = Home::new();
+async fn a_call_is_made_again_only_after_it_was_sent(home: Home) {
     let run = home.run().await;
     let again = |call| Event::CallRetried {
         call,

@@ -10,7 +10,8 @@ use outrigger_journal::{ArtifactLine, Artifacts, GcReport, GcRules};
 use crate::cli::{ArtifactsArgs, ArtifactsCommand, Common, GcArgs, LatestArgs};
 use crate::error::{CommandError, Exit};
 use crate::screen::{Label, Screen};
-use crate::{session, surroundings, visible};
+use crate::storage::Storage;
+use crate::{session, visible};
 
 pub(crate) async fn run(
     common: &Common,
@@ -18,8 +19,9 @@ pub(crate) async fn run(
     screen: Screen,
 ) -> Result<ExitCode, CommandError> {
     let command = args.command.unwrap_or(ArtifactsCommand::List(args.list));
-    let journal = session::open_journal(common, screen)?;
-    let artifacts = Artifacts::open(&surroundings::artifacts(common)?, &journal);
+    let storage = Storage::of(common).await?;
+    let journal = storage.open(screen)?;
+    let artifacts = storage.artifacts(common, &journal)?;
     match command {
         ArtifactsCommand::List(LatestArgs { limit, json }) => {
             list(&artifacts, limit, json, screen).await?;

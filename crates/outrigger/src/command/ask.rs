@@ -19,7 +19,7 @@ use crate::models::embedding::Reading;
 use crate::sampler::RunModel;
 use crate::screen::{Label, Screen};
 use crate::session::{self, Asked, Opening, Record, Session};
-use crate::{models, reports, surroundings, visible};
+use crate::{models, reports, storage, surroundings, visible};
 
 pub(crate) async fn run(
     common: &Common,
@@ -125,9 +125,15 @@ pub(super) async fn answer(
     let (run, journal) = (session.run.id().clone(), session.journal.clone());
     session.close(Some(answer.run_ended()), screen).await?;
     if job.how.json {
-        answer::print_json(&answer, &run, &reopen(journal, common)?, screen).await?;
+        answer::print_json(
+            &answer,
+            &run,
+            &reopen(journal, common, screen).await?,
+            screen,
+        )
+        .await?;
     } else if job.how.stats {
-        answer::print_stats(&run, &reopen(journal, common)?, screen).await?;
+        answer::print_stats(&run, &reopen(journal, common, screen).await?, screen).await?;
     }
     verdict(&answer, &run, screen)
 }
@@ -185,10 +191,14 @@ async fn wait_for_late(session: &Session, screen: Screen, cancel: &CancellationT
 }
 
 /// A closed journal no longer writes, and still reads.
-fn reopen(journal: Option<Journal>, common: &Common) -> Result<Journal, CommandError> {
+async fn reopen(
+    journal: Option<Journal>,
+    common: &Common,
+    screen: Screen,
+) -> Result<Journal, CommandError> {
     match journal {
         Some(journal) => Ok(journal),
-        None => Ok(Journal::open(&surroundings::journal(common)?)?),
+        None => storage::open_journal(common, screen).await,
     }
 }
 

@@ -2,24 +2,27 @@
 
 use std::process::ExitCode;
 
-use outrigger_journal::Audit;
+use outrigger_journal::{Audit, Place};
 
 use crate::cli::{AuditArgs, AuditCommand, Common, Expected};
 use crate::error::{CommandError, Exit};
 use crate::screen::{Label, Screen};
-use crate::{surroundings, visible};
+use crate::storage::Storage;
+use crate::visible;
 
-pub(crate) fn run(
+pub(crate) async fn run(
     common: &Common,
     args: AuditArgs,
     screen: Screen,
 ) -> Result<ExitCode, CommandError> {
-    let path = surroundings::journal(common)?;
-    if !path.exists() {
+    let storage = Storage::of(common).await?;
+    if let Place::File(path) = storage.place()
+        && !path.exists()
+    {
         let error = CommandError::failed(format!("there is no journal `{}`", path.display()));
         return Err(error.hint("`outrigger ask` and `outrigger call` write one"));
     }
-    let audit = Audit::open(&path)?;
+    let audit = Audit::open_in(storage.place())?;
     match args.command {
         AuditCommand::Verify { expect, json } => verify(&audit, expect, json, screen),
         AuditCommand::Export { jsonl: _, run } => export(&audit, run.as_deref(), screen),

@@ -9,14 +9,15 @@ use serde_json::json;
 use crate::cli::{Common, GrantsArgs, GrantsCommand};
 use crate::error::{CommandError, Exit};
 use crate::screen::{Label, Screen};
-use crate::{session, visible};
+use crate::storage::Storage;
+use crate::visible;
 
-pub(crate) fn run(
+pub(crate) async fn run(
     common: &Common,
     args: &GrantsArgs,
     screen: Screen,
 ) -> Result<ExitCode, CommandError> {
-    let grants = session::grants(common)?;
+    let grants = Storage::of(common).await?.grants(common)?;
     match &args.command {
         None => list(&grants.all(), args.json, screen),
         Some(GrantsCommand::List { json }) => list(&grants.all(), *json, screen),

@@ -11,7 +11,7 @@ use super::runs;
 use crate::cli::{AnswerArgs, Common, ResumeArgs};
 use crate::error::CommandError;
 use crate::screen::{Label, Screen};
-use crate::{session, surroundings};
+use crate::{session, storage, surroundings};
 
 /// A run that resumes one that resumes one that … : more than this is a circle.
 const LONGEST: usize = 1000;
@@ -35,7 +35,7 @@ async fn resume(
     screen: Screen,
     cancel: &CancellationToken,
 ) -> Result<ExitCode, CommandError> {
-    let journal = session::open_journal(common, screen)?;
+    let journal = storage::open_journal(common, screen).await?;
     let run = runs::find(&journal, &args.run).await?;
     check(common, &run)?;
     let chain = chain(&journal, &run.id).await?;

@@ -11,7 +11,7 @@ use outrigger_journal::{Event, Journal, RunSummary};
 use crate::cli::{Common, LatestArgs, RunsArgs, RunsCommand};
 use crate::error::{CommandError, Exit};
 use crate::screen::{Label, Screen};
-use crate::{answer, session, visible};
+use crate::{answer, storage, visible};
 
 pub(crate) async fn run(
     common: &Common,
@@ -19,7 +19,7 @@ pub(crate) async fn run(
     screen: Screen,
 ) -> Result<ExitCode, CommandError> {
     let command = args.command.unwrap_or(RunsCommand::List(args.list));
-    let journal = session::open_journal(common, screen)?;
+    let journal = storage::open_journal(common, screen).await?;
     match command {
         RunsCommand::List(LatestArgs { limit, json }) => {
             list(&journal, limit, json, screen).await?;

@@ -46,7 +46,7 @@ pub(crate) async fn run(
         access,
     };
     let sessions = Sessions::new(common, args, config, screen);
-    let trouble = sessions.trouble();
+    let (trouble, broken) = (sessions.trouble(), sessions.broken());
     let gateway = Gateway::start(Arc::new(sessions), settings);
     // Others' servers are started when they come.
     let opened = if is_local {
@@ -58,6 +58,7 @@ pub(crate) async fn run(
         tokio::select! {
             () = Box::pin(serve(&gateway, listeners, screen)) => {}
             () = session::interrupted() => {}
+            () = broken.cancelled() => {}
         }
     }
     gateway.stop(GRACE).await;

@@ -12,12 +12,13 @@ use outrigger_host::hooks::HookRunner;
 use outrigger_host::questions::{Questions, Respondent};
 use outrigger_journal::{Observer, Run};
 
-use super::{Asked, grants, supervisor};
+use super::{Asked, supervisor};
 use crate::cli::Common;
 use crate::eras::EraFolder;
 use crate::error::CommandError;
 use crate::keyboard::Keyboard;
 use crate::screen::Screen;
+use crate::storage::Storage;
 use crate::wire::{Sink, WireTrace};
 use crate::{approver, hooks, questions, recording, replay, surroundings};
 
@@ -28,8 +29,13 @@ pub(super) struct Person {
 }
 
 impl Person {
-    pub(super) fn of(asked: &Asked, common: &Common, screen: Screen) -> Result<Self, CommandError> {
-        let person = Self::there(asked, common, screen)?;
+    pub(super) fn of(
+        asked: &Asked,
+        storage: &Storage,
+        common: &Common,
+        screen: Screen,
+    ) -> Result<Self, CommandError> {
+        let person = Self::there(asked, storage, common, screen)?;
         let Some(recorder) = &common.recorder else {
             return Ok(person);
         };
@@ -43,7 +49,12 @@ impl Person {
         })
     }
 
-    fn there(asked: &Asked, common: &Common, screen: Screen) -> Result<Self, CommandError> {
+    fn there(
+        asked: &Asked,
+        storage: &Storage,
+        common: &Common,
+        screen: Screen,
+    ) -> Result<Self, CommandError> {
         let keyboard = match asked {
             Asked::PersonAt(keyboard) => keyboard.clone(),
             Asked::Person | Asked::Clients(..) | Asked::Nobody => Keyboard::default(),
@@ -63,10 +74,10 @@ impl Person {
             }
             (Asked::Person | Asked::PersonAt(_), None) => Self {
                 questions: person(questions::respondent(screen, &keyboard)),
-                approver: approver::approver(grants(common)?.into(), screen, keyboard),
+                approver: approver::approver(storage.grants(common)?.into(), screen, keyboard),
             },
             (Asked::Clients(clients, whose), _) => {
-                let granted = Arc::new(grants(common)?.of_principal(whose.name()));
+                let granted = Arc::new(storage.grants(common)?.of_principal(whose.name()));
                 let earlier = approver::approver(granted, screen.unattended(), keyboard);
                 Self {
                     questions: clients.questions(),

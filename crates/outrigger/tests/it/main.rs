@@ -53,6 +53,8 @@ mod references;
 mod refusal;
 mod release;
 mod replay;
+#[cfg(feature = "postgres")]
+mod replicas;
 mod resume;
 mod scripted;
 mod secrets;

@@ -65,6 +65,7 @@ pub fn to_json(config: &Config) -> Value {
             .into_iter()
             .map(|(key, value)| (key.to_owned(), setting(&value, Clone::clone)))
             .collect::<Map<_, _>>(),
+        "storage": written(&config.storage.written),
         "files": list(&config.files, file),
         "problems": list(&config.problems, problem),
     })

@@ -27,6 +27,7 @@ pub fn render(config: &Config, origin: bool) -> String {
     page.limits(config);
     page.builtin(config);
     page.artifacts(config);
+    page.storage(config);
     page.discovery(config);
     page.results(config);
     page.gateway(config);
@@ -252,6 +253,15 @@ impl Page {
         self.put("[artifacts]");
         for (key, setting) in settings {
             self.setting(key, &setting, Clone::clone);
+        }
+    }
+
+    fn storage(&mut self, config: &Config) {
+        let written = &config.storage.written;
+        if !written.is_empty() {
+            self.blank();
+            self.put("[storage]");
+            self.written(written);
         }
     }
 

@@ -11,7 +11,7 @@ use tokio_util::sync::CancellationToken;
 use crate::cli::Common;
 use crate::error::{CommandError, Exit};
 use crate::screen::{Label, Screen};
-use crate::{session, surroundings, visible};
+use crate::{session, storage, surroundings, visible};
 
 /// What was asked for.
 pub(super) struct Wanted {
@@ -39,7 +39,7 @@ pub(super) async fn run(
     let mut config = session::configuration(common, screen)?;
     config.servers.extend(other.servers.drain(..));
     let policy = Policy::new(&other.policy, &[])?;
-    let journal = session::open_journal(common, screen)?;
+    let journal = storage::open_journal(common, screen).await?;
     let found = journal.find(&wanted.run).await?;
     let Some(run) = found else {
         let error = format!("there is no run `{}`", wanted.run);

@@ -9,8 +9,10 @@ use async_trait::async_trait;
 use outrigger_gateway::{Clients, End, Identity, Keeper, Tenant};
 use outrigger_host::Digest;
 use outrigger_host::config::{Config, show};
-use outrigger_journal::{Event, RunStatus, Tokens};
+use outrigger_journal::{Event, Run, RunStatus, Tokens};
 use serde_json::json;
+use tokio_util::sync::{CancellationToken, DropGuard};
+use tokio_util::task::TaskTracker;
 
 use crate::cli::{Common, ServeArgs};
 use crate::display::{Display, Show};
@@ -27,6 +29,9 @@ pub(super) struct Sessions {
     config: Config,
     screen: Screen,
     trouble: Arc<Trouble>,
+    /// Cancelled when calls of somebody cannot be recorded any more.
+    broken: CancellationToken,
+    watching: TaskTracker,
 }
 
 /// The first thing that ends the command with an error, once it has ended.
@@ -52,11 +57,36 @@ impl Sessions {
             config,
             screen,
             trouble: Arc::default(),
+            broken: CancellationToken::new(),
+            watching: TaskTracker::new(),
         }
     }
 
     pub(super) fn trouble(&self) -> Arc<Trouble> {
         Arc::clone(&self.trouble)
+    }
+
+    /// Cancelled when the command has to be started anew.
+    pub(super) fn broken(&self) -> CancellationToken {
+        self.broken.clone()
+    }
+
+    /// Ends the command when nothing more of this run can be recorded, and so nothing be sent.
+    fn watch(&self, run: Run) -> DropGuard {
+        let over = CancellationToken::new();
+        let (ended, broken) = (over.clone(), self.broken.clone());
+        let trouble = Arc::clone(&self.trouble);
+        self.watching.spawn(async move {
+            tokio::select! {
+                () = ended.cancelled() => {}
+                () = run.broken_off() => {
+                    let error = CommandError::failed("calls cannot be recorded any more, so none was sent");
+                    trouble.keep(error.hint("start it anew; it begins a new run"));
+                    broken.cancel();
+                }
+            }
+        });
+        over.drop_guard()
     }
 
     async fn begin(&self, who: &Identity) -> Result<Tenant, CommandError> {
@@ -88,6 +118,7 @@ impl Sessions {
             clients,
             kept,
             end: Box::new(Open {
+                _watch: self.watch(session.run.clone()),
                 session,
                 screen,
                 trouble: Arc::clone(&self.trouble),
@@ -155,6 +186,7 @@ impl Keeper for Sessions {
 /// What was opened.
 struct Open {
     session: Session,
+    _watch: DropGuard,
     screen: Screen,
     trouble: Arc<Trouble>,
 }

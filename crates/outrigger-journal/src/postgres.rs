@@ -1,0 +1,337 @@
+//! The journal in PostgreSQL, which several replicas share.
+//!
+//! One transaction for each batch, on disk when it returns. Whoever writes holds the row with the end
+//! of the chain, so that all replicas' lines are in one order. A connection that broke is made again
+//! with the next batch; whether the last one had arrived is looked up then, so that no line is written
+//! twice. Which hosts are there: `hosts.rs`. Leaves out: connections through a pool between, which
+//! would hand our locks to others.
+
+mod apart;
+mod connect;
+mod documents;
+mod error;
+mod hosts;
+mod index;
+mod ledger;
+mod read;
+mod schema;
+
+use std::collections::HashSet;
+use std::sync::Arc;
+use std::time::Duration;
+
+use sqlx::{Connection as _, PgConnection};
+
+use self::apart::Apart;
+use self::connect::connect;
+pub use self::documents::{Document, Documents, Unchanged};
+use self::error::PgError;
+use self::hosts::Host;
+use self::ledger::{Batch, Head};
+pub(crate) use self::read::Readers;
+use crate::JournalError;
+use crate::ledger::{Change, Entry, NewRun, int};
+use crate::place::Database;
+use crate::store::{Done, Failure, Pending, Store};
+
+/// How often it is looked whether all hosts are there, at most and at least.
+const TENDING: (Duration, Duration) = (Duration::from_millis(200), Duration::from_secs(5));
+
+/// The one connection of this process that writes.
+pub(crate) struct Postgres {
+    database: Database,
+    runtime: Arc<Apart>,
+    /// `None` until it is made again.
+    connection: Option<PgConnection>,
+    host: Host,
+    /// Whether lines that are still pending may be there already.
+    doubtful: bool,
+}
+
+/// Why a batch was not written, with the entry that it is about.
+struct Stopped {
+    at: Option<usize>,
+    error: PgError,
+}
+
+impl From<PgError> for Stopped {
+    fn from(error: PgError) -> Self {
+        Self { at: None, error }
+    }
+}
+
+impl From<sqlx::Error> for Stopped {
+    fn from(error: sqlx::Error) -> Self {
+        PgError::from(error).into()
+    }
+}
+
+impl Stopped {
+    /// Because of this entry.
+    fn by(at: usize) -> impl FnOnce(PgError) -> Self {
+        move |error| Self {
+            at: Some(at),
+            error,
+        }
+    }
+}
+
+impl Postgres {
+    /// Connects, brings the tables up, and ends what hosts left open that are gone.
+    pub(crate) fn open(database: &Database) -> Result<Self, JournalError> {
+        let opened = Apart::new().and_then(|runtime| {
+            let (connection, host) = runtime.run(async {
+                let mut connection = connect(database).await?;
+                schema::migrate(&mut connection).await?;
+                let host = hosts::register(&mut connection, &database.replica).await?;
+                hosts::look_after(&mut connection, &host, database.grace).await?;
+                Ok((connection, host))
+            })?;
+            Ok(Self {
+                database: database.clone(),
+                runtime: Arc::new(runtime),
+                connection: Some(connection),
+                host,
+                doubtful: false,
+            })
+        });
+        opened.map_err(|error| error.of_store(database.name()))
+    }
+
+    /// The connection, made again where it broke.
+    async fn connected(&mut self) -> Result<PgConnection, PgError> {
+        if let Some(connection) = self.connection.take() {
+            return Ok(connection);
+        }
+        let mut connection = connect(&self.database).await?;
+        self.doubtful = true;
+        if !hosts::come_back(&mut connection, &self.host).await? {
+            self.register_anew(&mut connection).await?;
+        }
+        Ok(connection)
+    }
+
+    /// Others have ended what this host left open. What begins from now on is another host's.
+    async fn register_anew(&mut self, connection: &mut PgConnection) -> Result<(), PgError> {
+        tracing::warn!(
+            "this replica was away from the database for too long; the calls of its runs were ended by another"
+        );
+        self.host = hosts::register(connection, &self.database.replica).await?;
+        Ok(())
+    }
+
+    async fn write_all(
+        &mut self,
+        batch: &[Pending],
+        one_by_one: bool,
+    ) -> Result<Vec<Done>, Stopped> {
+        let mut connection = self.connected().await?;
+        let written = self.transact(&mut connection, batch, one_by_one).await;
+        if written
+            .as_ref()
+            .err()
+            .is_none_or(|stopped| stopped.error.leaves_connection())
+        {
+            self.connection = Some(connection);
+        }
+        if written.is_ok() {
+            self.doubtful = false;
+        }
+        written
+    }
+
+    async fn transact(
+        &self,
+        connection: &mut PgConnection,
+        batch: &[Pending],
+        one_by_one: bool,
+    ) -> Result<Vec<Done>, Stopped> {
+        let mut transaction = connection.begin().await?;
+        // Before others have to wait for this: contents are looked at.
+        let mut all = index_works(&mut transaction, batch).await?;
+        if all.iter().any(Option::is_none) {
+            let mut head = Head::load(&mut transaction).await?;
+            self.lines(&mut transaction, batch, &mut head, (one_by_one, &mut all))
+                .await?;
+            head.store(&mut transaction).await?;
+        }
+        transaction.commit().await?;
+        Ok(all.into_iter().flatten().collect())
+    }
+
+    /// Runs begin, then all lines are written.
+    async fn lines(
+        &self,
+        connection: &mut PgConnection,
+        batch: &[Pending],
+        head: &mut Head,
+        (one_by_one, all): (bool, &mut [Option<Done>]),
+    ) -> Result<(), Stopped> {
+        let there = self.there_already(connection, batch).await?;
+        let mut lines = Vec::with_capacity(batch.len());
+        for (at, (entry, done)) in batch.iter().zip(all.iter_mut()).enumerate() {
+            match entry {
+                Pending::Begin(begin) => {
+                    let run = NewRun {
+                        name: &begin.name,
+                        host: &self.host.name,
+                        at: begin.at,
+                        start: &begin.start,
+                        body: &begin.body,
+                    };
+                    let begun = ledger::begin(connection, &run)
+                        .await
+                        .map_err(Stopped::by(at))?;
+                    lines.extend(begun.map(|key| (at, first_of(key, &run))));
+                    let known = match begun {
+                        None if self.doubtful => ledger::known(connection, &run).await?,
+                        begun => begun,
+                    };
+                    *done = Some(Done::Begun(known));
+                }
+                Pending::Line(line) => {
+                    if !there.contains(&(line.recording.key, int(line.seq))) {
+                        lines.push((at, entry_of(line)));
+                    }
+                    *done = Some(Done::Added);
+                }
+                Pending::Index(..) => {}
+            }
+        }
+        if !one_by_one {
+            return Batch::of(lines).write(connection, head).await;
+        }
+        for line in lines {
+            Batch::of(vec![line]).write(connection, head).await?;
+        }
+        Ok(())
+    }
+
+    /// After a connection has broken, which lines have arrived all the same.
+    async fn there_already(
+        &self,
+        connection: &mut PgConnection,
+        batch: &[Pending],
+    ) -> Result<HashSet<(i64, i64)>, PgError> {
+        if !self.doubtful {
+            return Ok(HashSet::new());
+        }
+        let lines = batch.iter().filter_map(|entry| match entry {
+            Pending::Line(line) => Some(entry_of(line)),
+            Pending::Begin(_) | Pending::Index(..) => None,
+        });
+        let lines: Vec<_> = lines.collect();
+        ledger::there_already(connection, &lines).await
+    }
+
+    async fn look_after(&mut self) -> Result<(), PgError> {
+        let mut connection = self.connected().await?;
+        let looked = hosts::look_after(&mut connection, &self.host, self.database.grace).await;
+        let known = match looked {
+            Ok(known) => known,
+            Err(error) => {
+                // Without its connection, others would miss this host.
+                self.connection = Some(connection).filter(|_| error.leaves_connection());
+                return Err(error);
+            }
+        };
+        if !known {
+            self.register_anew(&mut connection).await?;
+        }
+        self.connection = Some(connection);
+        Ok(())
+    }
+}
+
+impl Store for Postgres {
+    fn write(&mut self, batch: &[Pending]) -> Result<Vec<Done>, Failure> {
+        let runtime = Arc::clone(&self.runtime);
+        let mut written = runtime.run_here(self.write_all(batch, false));
+        if let Err(Stopped { at: None, error }) = &written
+            && error.is_lost_connection()
+        {
+            // It may have been lost long ago, and nobody noticed.
+            written = runtime.run_here(self.write_all(batch, false));
+        }
+        if let Err(Stopped { at: None, error }) = &written
+            && error.is_refusal()
+        {
+            // Which of the lines it was.
+            written = runtime.run_here(self.write_all(batch, true));
+        }
+        let name = self.database.name();
+        written.map_err(|Stopped { at, error }| match (at, error.refusal(name)) {
+            (Some(at), Ok(refused)) => Failure::Entry(at, refused),
+            (None, Ok(refused)) => Failure::Store(refused),
+            (_, Err(error)) => Failure::Store(error.of_store(name)),
+        })
+    }
+
+    fn tend(&mut self) -> Option<Duration> {
+        let runtime = Arc::clone(&self.runtime);
+        if let Err(error) = runtime.run_here(self.look_after()) {
+            tracing::warn!(%error, "the database is out of reach");
+        }
+        let (least, most) = TENDING;
+        Some((self.database.grace / 4).clamp(least, most))
+    }
+
+    fn close(self: Box<Self>) -> Result<(), JournalError> {
+        let Self {
+            database,
+            runtime,
+            connection,
+            host,
+            ..
+        } = *self;
+        // Without one it is gone already; others will notice.
+        let Some(mut connection) = connection else {
+            return Ok(());
+        };
+        let closed = runtime.run_here(async {
+            hosts::leave(&mut connection, &host).await?;
+            Ok::<_, PgError>(connection.close().await?)
+        });
+        closed.map_err(|error| error.of_store(database.name()))
+    }
+}
+
+/// Does all that is to be done with the index; the others are left open.
+async fn index_works(
+    connection: &mut PgConnection,
+    batch: &[Pending],
+) -> Result<Vec<Option<Done>>, Stopped> {
+    let mut all = Vec::with_capacity(batch.len());
+    for (at, entry) in batch.iter().enumerate() {
+        all.push(match entry {
+            Pending::Index(work, _) => {
+                let done = index::work(connection, work).await;
+                Some(Done::Indexed(done.map_err(Stopped::by(at))?))
+            }
+            Pending::Begin(_) | Pending::Line(_) => None,
+        });
+    }
+    Ok(all)
+}
+
+fn first_of<'a>(key: i64, run: &NewRun<'a>) -> Entry<'a> {
+    Entry {
+        run: key,
+        name: run.name,
+        seq: 1,
+        at: run.at,
+        body: run.body,
+        change: &Change::Nothing,
+    }
+}
+
+fn entry_of(line: &crate::writer::Line) -> Entry<'_> {
+    Entry {
+        run: line.recording.key,
+        name: &line.recording.name,
+        seq: line.seq,
+        at: line.at,
+        body: &line.body,
+        change: &line.change,
+    }
+}
