@@ -19,7 +19,7 @@ use crate::models::embedding::Reading;
 use crate::sampler::RunModel;
 use crate::screen::{Label, Screen};
 use crate::session::{self, Asked, Opening, Record, Session};
-use crate::{models, reports, storage, surroundings, visible};
+use crate::{models, reports, storage, visible};
 
 pub(crate) async fn run(
     common: &Common,
