@@ -77,7 +77,7 @@ impl News {
             let states = states.values_mut().map(next);
             let announced = heard
                 .values_mut()
-                .flat_map(|server| [next(&mut server.prompts), next(&mut server.resources)]);
+                .flat_map(|server| [unread(&mut server.prompts), unread(&mut server.resources)]);
             let all: Vec<_> = states.chain(announced).collect();
             if all.is_empty() {
                 return;
@@ -131,6 +131,14 @@ fn next<T: Send + Sync>(of: &mut watch::Receiver<T>) -> BoxFuture<'_, ()> {
         if of.changed().await.is_err() {
             std::future::pending::<()>().await;
         }
+    })
+}
+
+/// The next change, which counts as one that was not read.
+fn unread<T: Send + Sync>(of: &mut watch::Receiver<T>) -> BoxFuture<'_, ()> {
+    Box::pin(async move {
+        next(of).await;
+        of.mark_changed();
     })
 }
 

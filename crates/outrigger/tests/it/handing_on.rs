@@ -419,7 +419,8 @@ fn the_blocks_of_a_server_of_npm_are_told_and_kept() {
     let place = Place::new();
     place.servers(&json!({ "everything": servers.everything() }));
     place.user("[builtin]\ntime = false\nworkspace = false");
-    let told = told_by(&place, &CALLS);
+    // One of them tells the time of day, whose hours have one digit or two.
+    let told = told_by(&place, &CALLS).replace("56 bytes", "55 bytes");
     insta::assert_snapshot!(told, @r#"
     get-tiny-image
     [data from everything]

@@ -50,6 +50,7 @@ fn the_nearer_file_wins_and_is_named() {
     max_calls = 3  # /project/../nearest.yaml:6
     max_tokens = "none"  # default
     max_time = "30m"  # default
+    max_servers = 100  # default
     frame_bytes = "64 MiB"  # default
     depth = 128  # default
     tools = 5000  # default
@@ -65,6 +66,7 @@ fn the_nearer_file_wins_and_is_named() {
     call_hard = "10m"  # default
     late = "2s"  # default
     close = "5s"  # default
+    idle = "30m"  # default
 
     [builtin]
     time = true  # default

@@ -168,7 +168,7 @@ fn conditions_are_checked_when_they_are_read() {
     insta::assert_snapshot!(told.join("\n"), @r"
     args.amount <=: column 15: it ends too early
     : column 1: it ends too early
-    amount <= 50: there is no `amount`; there are args, args_from, tool, server, mode, principal, annotations, origins
+    amount <= 50: there is no `amount`; there are args, args_from, tool, server, mode, principal, client, annotations, origins
     arg.amount <= 50: there is no `arg`; did you mean `args`?
     args.name.lowerCase() == 'x': there is no function `lowerCase`; there are `size`, `contains`, `startsWith`, `endsWith`, `matches`, `has`, `all`, `exists` and more
     args.n <= 9007199254740993.0: `9007199254740992` is too large to be exact; write it without a point and exponent
