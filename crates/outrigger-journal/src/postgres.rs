@@ -179,13 +179,13 @@ impl Postgres {
                         start: &begin.start,
                         body: &begin.body,
                     };
-                    let begun = ledger::begin(connection, &run)
+                    let fresh = ledger::begin(connection, &run)
                         .await
                         .map_err(Stopped::by(at))?;
-                    lines.extend(begun.map(|key| (at, first_of(key, &run))));
-                    let known = match begun {
+                    lines.extend(fresh.map(|key| (at, first_of(key, &run))));
+                    let known = match fresh {
                         None if self.doubtful => ledger::known(connection, &run).await?,
-                        begun => begun,
+                        fresh => fresh,
                     };
                     *done = Some(Done::Begun(known));
                 }
