@@ -188,7 +188,7 @@ impl Session {
         let shelf = HostShelf::default();
         let artifacts = journal
             .as_ref()
-            .map(|journal| storage.artifacts(common, journal));
+            .map(|journal| Storage::artifacts(common, journal));
         let artifacts = artifacts.transpose()?;
         let builtins = builtin::all(&config, &workspace, &shelf, artifacts.as_ref())?;
         let oauth = tokens(common, &run, principal);

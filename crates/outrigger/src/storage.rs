@@ -109,7 +109,6 @@ impl Storage {
 
     /// The artifacts of this journal.
     pub(crate) fn artifacts(
-        &self,
         common: &Common,
         journal: &Journal,
     ) -> Result<Artifacts, CommandError> {

@@ -6,6 +6,7 @@ use crate::place::Place;
 use crate::scripted::scripted;
 
 #[test]
+#[allow(clippy::too_many_lines, reason = "all that is shown, as it is shown")]
 fn the_nearer_file_wins_and_is_named() {
     let place = Place::new();
     place.user("[servers.a]\ncommand = 'from-user'\n\n[servers.b]\ncommand = 'only-user'\nargs = ['x']\n\n[limits]\nmax_turns = 7");

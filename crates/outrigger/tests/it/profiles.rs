@@ -97,7 +97,7 @@ fn what_is_hidden_cannot_be_called_and_why_says_so() {
         ("nowhere", "clock"),
     ] {
         let ran = place.run(&["why", tool, "--profile", profile]);
-        write!(said, "{}{}\n", ran.out, ran.err).unwrap();
+        writeln!(said, "{}{}", ran.out, ran.err).unwrap();
     }
     insta::assert_snapshot!(place.tidy(&said), @r#"
     mcp__lab__repeat

@@ -57,6 +57,7 @@ fn shown(origin: bool) -> String {
 }
 
 #[test]
+#[allow(clippy::too_many_lines, reason = "all that is shown, as it is shown")]
 fn effective_values_with_their_places() {
     insta::assert_snapshot!(shown(true), @r#"
     [servers.files]  # project/.mcp.json:3
@@ -134,6 +135,7 @@ fn effective_values_with_their_places() {
 }
 
 #[test]
+#[allow(clippy::too_many_lines, reason = "all that is shown, as it is shown")]
 fn without_places_it_is_plain() {
     insta::assert_snapshot!(shown(false), @r#"
     [servers.files]

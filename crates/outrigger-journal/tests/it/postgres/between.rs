@@ -53,7 +53,7 @@ fn carry(mut client: UnixStream, mut server: UnixStream, lose: &AtomicBool) {
     let lost = Arc::new(AtomicBool::new(false));
     let deaf = Arc::clone(&lost);
     thread::spawn(move || {
-        let mut some = [0; 1 << 16];
+        let mut some = vec![0; 1 << 16];
         while let Ok(read @ 1..) = answers.read(&mut some) {
             if deaf.load(Ordering::SeqCst) {
                 // It has answered, so it is done.
@@ -66,7 +66,7 @@ fn carry(mut client: UnixStream, mut server: UnixStream, lose: &AtomicBool) {
         back.shutdown(std::net::Shutdown::Both).ok();
         answers.shutdown(std::net::Shutdown::Both).ok();
     });
-    let mut some = [0; 1 << 16];
+    let mut some = vec![0; 1 << 16];
     while let Ok(read @ 1..) = client.read(&mut some) {
         let said = &some[..read];
         let commit = said.windows(6).any(|words| words == b"COMMIT");

@@ -91,12 +91,11 @@ fn gemini_cli() {
     for is_http in [false, true] {
         let (place, gate) = place();
         let served = is_http.then(|| Served::start(&place, &["--allow", "*"]));
-        let entry = match &served {
-            Some(served) => json!({ "httpUrl": served.place }),
-            None => {
-                let words = words(&place);
-                json!({ "command": words[0], "args": words[1..] })
-            }
+        let entry = if let Some(served) = &served {
+            json!({ "httpUrl": served.place })
+        } else {
+            let words = words(&place);
+            json!({ "command": words[0], "args": words[1..] })
         };
         let settings = json!({
             "mcpServers": { "outrigger": entry },
@@ -121,7 +120,7 @@ fn gemini_cli() {
             ("GEMINI_CLI_TRUST_WORKSPACE", "true"),
             ("GOOGLE_GEMINI_BASE_URL", base.trim_end_matches("/v1")),
         ];
-        let ran = run_with(&place, client, &words);
+        let ran = run_with(&place, &client, &words);
         assert_eq!(ran.code, 0, "{ran:#?}");
         let asked = model.requests();
         let names = asked[0].tools();
@@ -139,7 +138,7 @@ fn gemini_cli() {
 }
 
 /// The same with more in its environment.
-fn run_with(place: &Place, client: Command, more: &[(&str, &str)]) -> Ran {
+fn run_with(place: &Place, client: &Command, more: &[(&str, &str)]) -> Ran {
     let mut through = Command::new("env");
     through.args(more.iter().map(|(name, value)| format!("{name}={value}")));
     through.arg(client.get_program()).args(client.get_args());

@@ -271,11 +271,11 @@ fn nobody_hears_of_what_somebody_else_does() {
     until_line(&mut own, "notifications/tools/list_changed");
     // What bob hears first is of his own doing.
     bob.call("lab__keep", json!({ "text": "y" }));
-    let heard = until_line(&mut hears, "notifications/resources/updated");
-    assert_eq!(heard.matches("resources/updated").count(), 1, "{heard}");
+    let first = until_line(&mut hears, "notifications/resources/updated");
+    assert_eq!(first.matches("resources/updated").count(), 1, "{first}");
     assert!(
-        !heard.contains("word of alice") && !heard.contains("tools/list_changed"),
-        "{heard}"
+        !first.contains("word of alice") && !first.contains("tools/list_changed"),
+        "{first}"
     );
     assert!(!bob.names().iter().any(|name| name.contains("grown")));
     assert!(alice.names().iter().any(|name| name.contains("grown")));

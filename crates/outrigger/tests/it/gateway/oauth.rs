@@ -1,6 +1,7 @@
 //! An authorization server says who clients are: its keys are fetched, rotated and gone for a while,
 //! and what is not signed by them, not for this gateway or not good any more lets nobody in.
 
+use std::fmt::Write as _;
 use std::io::{BufRead as _, BufReader, Write as _};
 use std::net::TcpListener;
 use std::process::{Command, Stdio};
@@ -175,6 +176,89 @@ fn with(claims: &Value, member: &str, value: Value) -> Value {
     claims
 }
 
+/// Tokens of which none lets anybody in, and what is wrong with each.
+fn bad_tokens(
+    issuer: &Issuer,
+    (key, other, ed): (&Key, &Key, &Key),
+    good: &str,
+) -> Vec<(&'static str, String)> {
+    let claims = issuer.claims("alice");
+    let mut told = forgeries((key, other, ed), &claims, good);
+    told.extend([
+        (
+            "another issuer",
+            key.token("k", &with(&claims, "iss", json!("http://127.0.0.1:1"))),
+        ),
+        (
+            "two issuers",
+            key.token(
+                "k",
+                &with(&claims, "iss", json!([issuer.id, "http://127.0.0.1:1"])),
+            ),
+        ),
+        (
+            "another audience",
+            key.token("k", &with(&claims, "aud", json!("https://mcp.example.com"))),
+        ),
+        (
+            "no audience",
+            key.token("k", &with(&claims, "aud", Value::Null)),
+        ),
+        (
+            "over",
+            key.token("k", &with(&claims, "exp", json!(now() - 60))),
+        ),
+        ("no end", key.token("k", &with(&claims, "exp", Value::Null))),
+        (
+            "not yet",
+            key.token("k", &with(&claims, "nbf", json!(now() + 120))),
+        ),
+    ]);
+    told
+}
+
+/// Those whose signature is none.
+fn forgeries(
+    (key, other, ed): (&Key, &Key, &Key),
+    claims: &Value,
+    good: &str,
+) -> Vec<(&'static str, String)> {
+    let none = signed_part(&json!({ "alg": "none", "kid": "k" }), &claims);
+    let hmac = json!({ "alg": "HS256", "kid": "shared" });
+    let hmac = signed_part(&hmac, &claims);
+    let secret = ring::hmac::Key::new(ring::hmac::HMAC_SHA256, b"secret");
+    let shared = encoded(ring::hmac::sign(&secret, hmac.as_bytes()));
+    let confused = json!({ "alg": "HS256", "kid": "k" });
+    let confused = signed_part(&confused, &claims);
+    let public = ring::hmac::Key::new(ring::hmac::HMAC_SHA256, key.public());
+    let with_public = encoded(ring::hmac::sign(&public, confused.as_bytes()));
+    let (head, tail) = good.rsplit_once('.').unwrap();
+    let changed = with(&claims, "sub", json!("user-2"));
+    let mut forged = signed_part(
+        &json!({ "alg": "ES256", "kid": "k", "typ": "at+jwt" }),
+        &changed,
+    );
+    write!(forged, ".{tail}").unwrap();
+    let id_token = signed_part(
+        &json!({ "alg": "ES256", "kid": "k", "typ": "dpop+jwt" }),
+        &claims,
+    );
+    let id_token = format!("{id_token}.{}", encoded(key.sign(id_token.as_bytes())));
+    vec![
+        ("no signature", format!("{none}.")),
+        ("a shared secret", format!("{hmac}.{shared}")),
+        (
+            "a public key as a secret",
+            format!("{confused}.{with_public}"),
+        ),
+        ("another's signature", forged),
+        ("half of it", head.to_owned()),
+        ("another kind", id_token),
+        ("another key of that name", other.token("k", &claims)),
+        ("a key of another kind", ed.token("k", &claims)),
+    ]
+}
+
 #[test]
 fn only_good_tokens_let_somebody_in() {
     let (place, _) = lab();
@@ -213,68 +297,7 @@ fn only_good_tokens_let_somebody_in() {
     let listed = with(&with(&claims, "scope", Value::Null), "scp", json!(["mcp"]));
     assert_eq!(status(&key.token("k", &listed)).0, 200);
 
-    let none = signed_part(&json!({ "alg": "none", "kid": "k" }), &claims);
-    let hmac = json!({ "alg": "HS256", "kid": "shared" });
-    let hmac = signed_part(&hmac, &claims);
-    let secret = ring::hmac::Key::new(ring::hmac::HMAC_SHA256, b"secret");
-    let shared = encoded(ring::hmac::sign(&secret, hmac.as_bytes()));
-    let confused = json!({ "alg": "HS256", "kid": "k" });
-    let confused = signed_part(&confused, &claims);
-    let public = ring::hmac::Key::new(ring::hmac::HMAC_SHA256, key.public());
-    let with_public = encoded(ring::hmac::sign(&public, confused.as_bytes()));
-    let (head, tail) = good.rsplit_once('.').unwrap();
-    let changed = with(&claims, "sub", json!("user-2"));
-    let mut forged = signed_part(
-        &json!({ "alg": "ES256", "kid": "k", "typ": "at+jwt" }),
-        &changed,
-    );
-    forged.push_str(&format!(".{tail}"));
-    let id_token = signed_part(
-        &json!({ "alg": "ES256", "kid": "k", "typ": "dpop+jwt" }),
-        &claims,
-    );
-    let id_token = format!("{id_token}.{}", encoded(key.sign(id_token.as_bytes())));
-    let told = [
-        ("no signature", format!("{none}.")),
-        ("a shared secret", format!("{hmac}.{shared}")),
-        (
-            "a public key as a secret",
-            format!("{confused}.{with_public}"),
-        ),
-        ("another's signature", forged),
-        ("half of it", head.to_owned()),
-        ("another kind", id_token),
-        ("another key of that name", other.token("k", &claims)),
-        ("a key of another kind", ed.token("k", &claims)),
-        (
-            "another issuer",
-            key.token("k", &with(&claims, "iss", json!("http://127.0.0.1:1"))),
-        ),
-        (
-            "two issuers",
-            key.token(
-                "k",
-                &with(&claims, "iss", json!([issuer.id, "http://127.0.0.1:1"])),
-            ),
-        ),
-        (
-            "another audience",
-            key.token("k", &with(&claims, "aud", json!("https://mcp.example.com"))),
-        ),
-        (
-            "no audience",
-            key.token("k", &with(&claims, "aud", Value::Null)),
-        ),
-        (
-            "over",
-            key.token("k", &with(&claims, "exp", json!(now() - 60))),
-        ),
-        ("no end", key.token("k", &with(&claims, "exp", Value::Null))),
-        (
-            "not yet",
-            key.token("k", &with(&claims, "nbf", json!(now() + 120))),
-        ),
-    ];
+    let told = bad_tokens(&issuer, (&key, &other, &ed), &good);
     for (what, token) in told {
         let (status, challenge) = status(&token);
         assert_eq!(status, 401, "{what}: {challenge}");

@@ -60,11 +60,9 @@ impl<'a> Somebody<'a> {
 
     #[track_caller]
     pub(crate) fn call(&self, tool: &str, arguments: Value) -> Value {
-        let heard = self.heard(
-            "tools/call",
-            json!({ "name": tool, "arguments": arguments }),
-        );
-        heard.json()
+        let mut params = json!({ "name": tool });
+        params["arguments"] = arguments;
+        self.heard("tools/call", params).json()
     }
 
     #[track_caller]

@@ -78,41 +78,42 @@ fn plain(text: &str) -> String {
         .collect()
 }
 
-#[test]
-fn entries_in_the_words_of_each_host() {
-    let mut said = String::new();
-    for (host, path, _) in FILES {
-        let place = Place::new();
-        let ran = place.run(&["install", "--into", host, "--yes", "--workspace", "."]);
-        assert_eq!(ran.code, 0, "{host}: {ran:#?}");
-        let text = fs::read_to_string(place.root.join(path)).unwrap_or_else(|_| {
-            fs::read_to_string(place.root.join("config/opencode/opencode.json")).unwrap()
-        });
-        let text = text.replace(env!("CARGO_BIN_EXE_outrigger"), "/usr/bin/outrigger");
-        write!(said, "{host}\n{}\n", place.tidy(&text)).unwrap();
-        let web = [
-            "install",
-            "--into",
-            host,
-            "--yes",
-            "--http",
-            "http://127.0.0.1:4180/mcp",
-        ];
-        let ran = place.run(&web);
-        if host == "claude-desktop" {
-            assert!(
-                ran.code == 2 && ran.err.contains("only starts programs"),
-                "{ran:#?}"
-            );
-            continue;
-        }
-        let text = fs::read_to_string(place.root.join(path)).unwrap_or_else(|_| {
-            fs::read_to_string(place.root.join("config/opencode/opencode.json")).unwrap()
-        });
-        write!(said, "{}\n", place.tidy(&text)).unwrap();
-        let found = place.json(&["import", "--json"]);
-        assert_eq!(found["servers"][0]["fate"], "left", "{found}");
+/// The file of a host, wherever it is.
+fn written(place: &Place, path: &str) -> String {
+    let text = fs::read_to_string(place.root.join(path)).unwrap_or_else(|_| {
+        fs::read_to_string(place.root.join("config/opencode/opencode.json")).unwrap()
+    });
+    text.replace(env!("CARGO_BIN_EXE_outrigger"), "/usr/bin/outrigger")
+}
+
+/// What `install` writes for a program, and for an address where a host takes one.
+fn both_entries(host: &str, path: &str) -> String {
+    let place = Place::new();
+    let ran = place.run(&["install", "--into", host, "--yes", "--workspace", "."]);
+    assert_eq!(ran.code, 0, "{host}: {ran:#?}");
+    let mut said = format!("{host}\n{}\n", place.tidy(&written(&place, path)));
+    let web = ["--yes", "--http", "http://127.0.0.1:4180/mcp"];
+    let ran = place.run(&[&["install", "--into", host], &web[..]].concat());
+    if host == "claude-desktop" {
+        assert!(
+            ran.code == 2 && ran.err.contains("only starts programs"),
+            "{ran:#?}"
+        );
+        return said;
     }
+    writeln!(said, "{}", place.tidy(&written(&place, path))).unwrap();
+    let found = place.json(&["import", "--json"]);
+    assert_eq!(found["servers"][0]["fate"], "left", "{found}");
+    said
+}
+
+#[test]
+#[allow(clippy::too_many_lines, reason = "the entries of eight hosts")]
+fn entries_in_the_words_of_each_host() {
+    let said: String = FILES
+        .iter()
+        .map(|(host, path, _)| both_entries(host, path))
+        .collect();
     insta::assert_snapshot!(said, @r#"
     claude
     {
