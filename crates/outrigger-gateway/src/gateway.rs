@@ -3,18 +3,18 @@
 //! Promises: stopping ends every listener, listing and call within a bound; a call that is cut short is
 //! written down as such, and then hosts are ended by whoever made them.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeSet, HashMap};
 use std::fmt::Write as _;
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
 use futures::future::join_all;
+use outrigger_connect::ServerName;
 use outrigger_connect::wire::quote;
 use outrigger_host::Host;
 use outrigger_host::config::GatewaySettings;
 use tokio::io::{AsyncRead, AsyncWrite};
-use tokio::sync::Semaphore;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
@@ -23,8 +23,10 @@ use crate::changes::News;
 use crate::clients::Clients;
 use crate::http::Sessions;
 use crate::listen::{self, Listener};
+use crate::message::Fault;
 use crate::parked::Parked;
 use crate::pipe;
+use crate::room::{Place, Room};
 use crate::session::Made;
 use crate::tasks::Tasks;
 use crate::tenant::{Identity, Keeper, Tenants};
@@ -60,8 +62,6 @@ pub struct Settings {
 /// Bounds on what clients may do.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Limits {
-    /// Calls of all clients at one time.
-    pub(crate) calls: usize,
     /// Requests of one client at one time that take their time.
     pub(crate) per_client: usize,
     /// How long a call waits for its server to start.
@@ -75,7 +75,6 @@ pub(crate) struct Limits {
 }
 
 const LIMITS: Limits = Limits {
-    calls: 256,
     per_client: 128,
     start: Duration::from_secs(60),
     message: 16 << 20,
@@ -89,6 +88,8 @@ pub(crate) struct Shared {
     pub(crate) auth: Auth,
     pub(crate) access: GatewaySettings,
     pub(crate) limits: Limits,
+    /// By the names of servers.
+    rooms: Rooms,
     naming: Naming,
     /// `serverInfo` as JSON.
     info: String,
@@ -112,8 +113,10 @@ pub(crate) struct Core {
     pub(crate) news: Arc<News>,
     pub(crate) sessions: Sessions,
     pub(crate) limits: Limits,
-    /// A permit for each call.
-    pub(crate) room: Arc<Semaphore>,
+    /// For the calls of its clients.
+    room: Room,
+    /// By the names of servers, for the calls of all principals.
+    rooms: Rooms,
     /// `serverInfo` as JSON.
     pub(crate) info: String,
     /// Names are those of the one server.
@@ -140,12 +143,18 @@ impl Gateway {
             quote(&settings.version)
         );
         let access = settings.access;
+        let rooms = access.servers.iter().map(|(name, limits)| {
+            let room = Room::new(format!("all clients of the server `{name}`"), *limits);
+            (name.clone(), room)
+        });
+        let rooms = Arc::new(rooms.collect());
         let (most, idle) = (access.max_principals.value, access.idle.value);
         let shared = Arc::new(Shared {
             tenants: Tenants::new(keeper, most, idle),
             auth: Auth::new(&access),
             access,
             limits: LIMITS,
+            rooms,
             naming: settings.naming,
             info,
             stop: CancellationToken::new(),
@@ -199,13 +208,38 @@ impl Gateway {
     }
 }
 
+/// Rooms by the names of servers.
+type Rooms = Arc<HashMap<String, Room>>;
+
 impl Core {
+    /// Lets a call through, to this server where it leads to one. What is given is to be kept until it
+    /// has ended.
+    pub(crate) async fn enter(
+        &self,
+        server: Option<&ServerName>,
+        cancel: &CancellationToken,
+    ) -> Result<[Option<Place>; 2], Fault> {
+        let own = self.room.enter(cancel).await?;
+        let server = server.and_then(|server| self.rooms.get(server.as_str()));
+        let of_server = match server {
+            Some(room) => Some(room.enter(cancel).await?),
+            None => None,
+        };
+        Ok([Some(own), of_server])
+    }
+
     /// Begins to serve the tools of `host`, whose questions `clients` answer.
     pub(crate) fn start(
         shared: &Arc<Shared>,
+        who: &Identity,
         (host, clients): (Host, Clients),
         kept: Option<PathBuf>,
     ) -> Arc<Self> {
+        let whose = match who.name() {
+            Some(name) => format!("`{name}`"),
+            None => "whoever runs the gateway".to_owned(),
+        };
+        let room = Room::new(whose, shared.access.limits_of(who.name()));
         let own = shared.naming == Naming::Own;
         let info = shared.info.clone();
         let views = Arc::new(Views::new(host.clone(), own, kept, info.clone()));
@@ -220,7 +254,8 @@ impl Core {
             news: Arc::clone(&news),
             sessions: Sessions::default(),
             limits: shared.limits,
-            room: Arc::new(Semaphore::new(shared.limits.calls)),
+            room,
+            rooms: Arc::clone(&shared.rooms),
             info,
             own_names: own,
             stop: shared.stop.child_token(),

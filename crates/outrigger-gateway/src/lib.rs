@@ -24,6 +24,7 @@ mod outlet;
 mod parked;
 mod pipe;
 mod reason;
+mod room;
 mod session;
 mod tasks;
 mod tenant;

@@ -148,7 +148,7 @@ impl Tenants {
         let place = self.place(shared, who)?;
         let opening = place.opened.get_or_try_init(|| async {
             let tenant = self.keeper.open(who).await?;
-            Ok(Opened::new(shared, tenant))
+            Ok(Opened::new(shared, who, tenant))
         });
         let opened: Result<&Opened, String> = Box::pin(opening).await;
         match opened {
@@ -259,7 +259,7 @@ impl Place {
 }
 
 impl Opened {
-    fn new(shared: &Arc<Shared>, tenant: Tenant) -> Self {
+    fn new(shared: &Arc<Shared>, who: &Identity, tenant: Tenant) -> Self {
         let Tenant {
             host,
             clients,
@@ -267,7 +267,7 @@ impl Opened {
             end,
         } = tenant;
         Self {
-            core: Core::start(shared, (host, clients), kept),
+            core: Core::start(shared, who, (host, clients), kept),
             end: Door::new(Some(end)),
         }
     }

@@ -2,6 +2,7 @@
 //! writes everything down.
 
 mod configuration;
+mod pool;
 mod world;
 
 use std::ffi::OsString;
@@ -18,7 +19,7 @@ use outrigger_host::hooks::{HookRefusal, Hooks};
 use outrigger_host::pins::{PinMode, Pins};
 use outrigger_host::policy::Policy;
 use outrigger_host::questions::{Questions, Sampler};
-use outrigger_host::{Host, Parts};
+use outrigger_host::{Host, Parts, Upstreams};
 use outrigger_journal::{
     Event, Journal, Observer, Redactor, Run, RunId, RunOptions, RunStatus, Tokens, UnknownCall,
 };
@@ -41,6 +42,8 @@ use world::{Person, Wire};
 pub(crate) use configuration::{
     configuration, configuration_in, configuration_of, narrowed, only, trusted, with_secrets,
 };
+
+pub(crate) use pool::Pool;
 
 /// The hidden subcommand that stands between this program and each server it starts.
 pub(crate) const SUPERVISE: &str = "__supervise";
@@ -131,18 +134,33 @@ pub(crate) enum Asked {
     Person,
     /// The clients of a principal of the gateway, each about its own calls, after what the person has
     /// said earlier about calls of theirs.
-    Clients(Clients, Identity),
+    Clients(Served),
     /// The same, at a keyboard that is used for more than answers.
     PersonAt(Keyboard),
     /// Nobody: the command only looks.
     Nobody,
 }
 
+/// Whose clients are served, and how they are reached.
+pub(crate) struct Served {
+    pub(crate) clients: Clients,
+    pub(crate) whose: Identity,
+    pub(crate) shared: Option<Upstreams>,
+}
+
 impl Asked {
     /// The principal of the gateway whose clients are asked, where that has a name.
     fn principal(&self) -> Option<&str> {
         match self {
-            Self::Clients(_, whose) => whose.name(),
+            Self::Clients(served) => served.whose.name(),
+            _ => None,
+        }
+    }
+
+    /// Lends servers that others use too.
+    fn shared(&self) -> Option<Upstreams> {
+        match self {
+            Self::Clients(served) => served.shared.clone(),
             _ => None,
         }
     }
@@ -204,7 +222,7 @@ impl Session {
             },
             policy,
             pins: Arc::new(pins),
-            shared: None,
+            shared: opening.person.shared(),
             upkeep: opening.person.upkeep(&config),
             hooks: Arc::clone(&hooks),
             artifacts,

@@ -139,10 +139,9 @@ impl Session {
         as_task: bool,
     ) -> Result<Made, Fault> {
         let core = &self.core;
-        let most = core.limits.calls;
-        let slot = Arc::clone(&core.room).try_acquire_owned();
-        let slot = slot.map_err(|_| busy(&format!("{most} calls are under way")))?;
         let entry = self.lead(task, &params.name).await;
+        let server = entry.as_ref().map(|entry| &entry.server);
+        let slot = core.enter(server, &task.cancel).await?;
         let host_name = entry.as_ref().map_or(&params.name, |entry| &entry.host);
         let (flight, asked) = self.flight(task, progress, as_task);
         let known = core.clients.enter(Arc::clone(&flight));

@@ -18,7 +18,7 @@ use tokio_util::sync::CancellationToken;
 
 use super::call::{Ended, Made};
 use super::offers::{not_found, read};
-use super::{Session, Task, busy};
+use super::{Session, Task};
 use crate::client::Meta;
 use crate::flight::Flight;
 use crate::front;
@@ -91,21 +91,20 @@ impl Session {
                 let answers = answers.unwrap_or_default();
                 self.resume(task, (&task.method, &subject), (&state, answers))?
             }
-            _ => self.begin_fetch(task, subject, wanted?)?,
+            _ => self.begin_fetch(task, subject, wanted?).await?,
         };
         self.drive(task, &mut made).await
     }
 
-    fn begin_fetch(
+    async fn begin_fetch(
         self: &Arc<Self>,
         task: &Task,
         subject: String,
         wanted: Wanted,
     ) -> Result<Made, Fault> {
         let core = &self.core;
-        let slot = Arc::clone(&core.room).try_acquire_owned();
-        let most = core.limits.calls;
-        let slot = slot.map_err(|_| busy(&format!("{most} calls are under way")))?;
+        let (Wanted::Prompt(server, ..) | Wanted::Resource(server, _)) = &wanted;
+        let slot = core.enter(Some(server), &task.cancel).await?;
         let progress = Meta::of(task.params.as_deref()).and_then(|meta| meta.progress);
         let (flight, asked) = self.flight(task, progress, false);
         let known = core.clients.enter(Arc::clone(&flight));

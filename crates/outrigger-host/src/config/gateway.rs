@@ -114,6 +114,8 @@ pub struct PrincipalSettings {
     pub tokens: Vec<[u8; 32]>,
     /// How freely its calls may act, where that is not said for all.
     pub mode: Option<Setting<Mode>>,
+    /// The profile that it sees, within what `--profile` leaves.
+    pub profile: Option<Setting<String>>,
     /// What it may do at one time.
     pub limits: ClientLimits,
     /// What its servers are given in the place of what they are given for others.
@@ -192,6 +194,12 @@ impl Config {
             }
         }
         Ok(config)
+    }
+
+    /// The profile that the entry of a principal names.
+    pub fn profile_of(&self, principal: &str) -> Option<&str> {
+        let entry = self.gateway.principals.get(principal)?;
+        entry.profile.as_ref().map(|profile| profile.value.as_str())
     }
 
     /// Whether the entry of a principal says how freely its calls may act.

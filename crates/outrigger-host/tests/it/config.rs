@@ -5,6 +5,7 @@ mod cases;
 mod expansion;
 mod files;
 mod foreign;
+mod gateway;
 mod layers;
 mod messages;
 mod oauth;
@@ -50,8 +51,8 @@ impl Place {
             ]),
             explicit: Vec::new(),
             trust: Trust::Unsaid,
-            files: None,
             principal: None,
+            files: None,
         };
         Self { root, around }
     }

@@ -29,10 +29,13 @@ pub(crate) async fn run(
         session::only(&mut config, server)?;
     }
     let access = config.gateway.clone();
-    if common.record.is_some() && access.knows_anybody() {
-        let error = "`--record` records one principal, and clients can show who they are here";
+    let of_one = [("--record", &common.record), ("--wire", &common.wire)];
+    let of_one = of_one.iter().find(|(_, place)| place.is_some());
+    if let Some((flag, _)) = of_one.filter(|_| access.knows_anybody()) {
+        let error =
+            format!("`{flag}` is about one principal, and clients can show who they are here");
         return Err(CommandError::usage(error)
-            .hint("record a gateway without `[gateway.principals]` and `[gateway.oauth]`"));
+            .hint("use it without `[gateway.principals]` and `[gateway.oauth]`"));
     }
     // Whoever cannot be connected to need not start anything.
     let listeners = listeners(&args, &access).await?;
@@ -45,9 +48,9 @@ pub(crate) async fn run(
         },
         access,
     };
-    let sessions = Sessions::new(common, args, config, screen);
-    let (trouble, broken) = (sessions.trouble(), sessions.broken());
-    let gateway = Gateway::start(Arc::new(sessions), settings);
+    let sessions = Arc::new(Sessions::new(common, args, config, screen));
+    let broken = sessions.broken();
+    let gateway = Gateway::start(sessions.clone(), settings);
     // Others' servers are started when they come.
     let opened = if is_local {
         gateway.open_local().await
@@ -62,10 +65,8 @@ pub(crate) async fn run(
         }
     }
     gateway.stop(GRACE).await;
-    match trouble.take() {
-        Some(error) => Err(error),
-        None => Ok(Exit::Done.into()),
-    }
+    sessions.close().await?;
+    Ok(Exit::Done.into())
 }
 
 /// Serves until the one client is gone, or for ever.

@@ -105,6 +105,10 @@ pub(crate) fn configuration_of(
         return Err(CommandError::usage(error));
     }
     let mut config = narrowed(config.for_principal(principal)?, common)?;
+    if let Some(name) = config.profile_of(principal).map(ToOwned::to_owned) {
+        let narrow = config.with_profile(&name);
+        config = narrow.map_err(|unknown| CommandError::usage(unknown.to_string()))?;
+    }
     if let Some(mode) = mode.map(outrigger_host::config::Mode::from)
         && (mode > config.policy.mode.value || !config.has_mode(principal))
     {

@@ -76,7 +76,8 @@ impl Person {
                 questions: person(questions::respondent(screen, &keyboard)),
                 approver: approver::approver(storage.grants(common)?.into(), screen, keyboard),
             },
-            (Asked::Clients(clients, whose), _) => {
+            (Asked::Clients(served), _) => {
+                let (clients, whose) = (&served.clients, &served.whose);
                 let granted = Arc::new(storage.grants(common)?.of_principal(whose.name()));
                 let earlier = approver::approver(granted, screen.unattended(), keyboard);
                 Self {
@@ -95,10 +96,14 @@ impl Person {
 impl Asked {
     /// A gateway runs for as long as it is wanted, and keeps no server for nobody.
     pub(super) fn upkeep(&self, config: &Config) -> Option<Upkeep> {
-        // One for all principals: what is bounded is this program.
+        matches!(self, Self::Clients(..)).then(|| Self::upkeep_of_all(config))
+    }
+
+    /// One for all principals: what is bounded is this program.
+    pub(super) fn upkeep_of_all(config: &Config) -> Upkeep {
         static OF_ALL: OnceLock<Upkeep> = OnceLock::new();
-        let upkeep = || OF_ALL.get_or_init(|| Upkeep::new(config.limits.max_servers.value));
-        matches!(self, Self::Clients(..)).then(|| upkeep().clone())
+        let upkeep = OF_ALL.get_or_init(|| Upkeep::new(config.limits.max_servers.value));
+        upkeep.clone()
     }
 }
 

@@ -31,7 +31,7 @@ const KEYS: [&str; 10] = [
     "principals",
     "oauth",
 ];
-const PRINCIPAL: [&str; 4] = ["token", "mode", "limits", "servers"];
+const PRINCIPAL: [&str; 5] = ["token", "mode", "profile", "limits", "servers"];
 const LIMITS: [&str; 3] = ["concurrent_calls", "calls_per_minute", "queue"];
 const OAUTH: [&str; 9] = [
     "issuer",
@@ -293,6 +293,7 @@ fn principal(
     let mut principal = PrincipalSettings {
         tokens: Vec::new(),
         mode: None,
+        profile: None,
         limits: ClientLimits::default(),
         servers: indexmap::IndexMap::new(),
         origin: report.origin(at.at),
@@ -319,6 +320,12 @@ fn principal(
                 let mode = mode(report, &key, &entry.node);
                 let origin = report.origin(entry.at);
                 principal.mode = mode.map(|value| Setting { value, origin });
+                noted.push(written(report, &path, entry));
+            }
+            "profile" => {
+                let profile = value::text(report, &key, &entry.node);
+                let origin = report.origin(entry.at);
+                principal.profile = profile.map(|value| Setting { value, origin });
                 noted.push(written(report, &path, entry));
             }
             "limits" => {

@@ -7,10 +7,11 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use async_trait::async_trait;
 use outrigger_gateway::{Clients, End, Identity, Keeper, Tenant};
-use outrigger_host::Digest;
 use outrigger_host::config::{Config, show};
+use outrigger_host::{Digest, Upstreams};
 use outrigger_journal::{Event, Run, RunStatus, Tokens};
 use serde_json::json;
+use tokio::sync::Mutex as AsyncMutex;
 use tokio_util::sync::{CancellationToken, DropGuard};
 use tokio_util::task::TaskTracker;
 
@@ -18,7 +19,7 @@ use crate::cli::{Common, ServeArgs};
 use crate::display::{Display, Show};
 use crate::error::CommandError;
 use crate::screen::{Label, Screen};
-use crate::session::{self, Asked, Opening, Record, Session};
+use crate::session::{self, Asked, Opening, Pool, Record, Served, Session};
 use crate::{surroundings, visible};
 
 /// Opens sessions.
@@ -32,11 +33,14 @@ pub(super) struct Sessions {
     /// Cancelled when calls of somebody cannot be recorded any more.
     broken: CancellationToken,
     watching: TaskTracker,
+    /// Those of all principals: a server that several use asks about calls by their numbers.
+    clients: Clients,
+    pool: AsyncMutex<Option<Pool>>,
 }
 
 /// The first thing that ends the command with an error, once it has ended.
 #[derive(Default)]
-pub(super) struct Trouble(Mutex<Option<CommandError>>);
+struct Trouble(Mutex<Option<CommandError>>);
 
 impl Trouble {
     fn keep(&self, error: CommandError) {
@@ -44,7 +48,7 @@ impl Trouble {
         kept.get_or_insert(error);
     }
 
-    pub(super) fn take(&self) -> Option<CommandError> {
+    fn take(&self) -> Option<CommandError> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner).take()
     }
 }
@@ -59,11 +63,9 @@ impl Sessions {
             trouble: Arc::default(),
             broken: CancellationToken::new(),
             watching: TaskTracker::new(),
+            clients: Clients::default(),
+            pool: AsyncMutex::default(),
         }
-    }
-
-    pub(super) fn trouble(&self) -> Arc<Trouble> {
-        Arc::clone(&self.trouble)
     }
 
     /// Cancelled when the command has to be started anew.
@@ -99,7 +101,7 @@ impl Sessions {
             session::only(&mut config, server)?;
         }
         let kept = self.kept(who, &config)?;
-        let clients = Clients::default();
+        let clients = self.clients.clone();
         let started = session::run_started(common, "serve", None, None)?;
         let started = of_principal(started, who);
         let session = Session::open(Opening {
@@ -108,7 +110,11 @@ impl Sessions {
             screen,
             record: Record::Journal(started),
             observers: vec![Arc::new(Display::new(screen, Show::Servers))],
-            person: Asked::Clients(clients.clone(), who.clone()),
+            person: Asked::Clients(Served {
+                clients: clients.clone(),
+                whose: who.clone(),
+                shared: self.shared(&config).await?,
+            }),
             sampler: None,
             allow: &self.args.allow,
         });
@@ -124,6 +130,34 @@ impl Sessions {
                 trouble: Arc::clone(&self.trouble),
             }),
         })
+    }
+
+    /// What lends servers that several principals use, where there are several and such servers.
+    async fn shared(&self, config: &Config) -> Result<Option<Upstreams>, CommandError> {
+        if !self.config.gateway.knows_anybody() || !Pool::is_wanted(config) {
+            return Ok(None);
+        }
+        let mut held = self.pool.lock().await;
+        let pool = match &mut *held {
+            Some(pool) => pool,
+            none => {
+                let opening = Pool::open(&self.common, &self.config, &self.clients, self.screen);
+                none.insert(Box::pin(opening).await?)
+            }
+        };
+        Ok(Some(pool.upstreams()))
+    }
+
+    /// Ends what is left when all that was opened has ended; an error is the first that came.
+    pub(super) async fn close(&self) -> Result<(), CommandError> {
+        let closed = match self.pool.lock().await.take() {
+            Some(pool) => pool.close().await,
+            None => Ok(()),
+        };
+        match self.trouble.take() {
+            Some(error) => Err(error),
+            None => closed,
+        }
     }
 
     /// Where it is kept what was last known of the tools under this configuration, seen with these

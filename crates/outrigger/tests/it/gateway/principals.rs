@@ -202,6 +202,8 @@ fn each_sees_what_its_policy_allows() {
     let (lab, _) = scripted(&place, "lab");
     place.servers(&json!({ "lab": lab }));
     let tokens = ["alice", "bob"].map(|name| principal(&place, name, ""));
+    let narrow = principal(&place, "carol", "profile = \"clock\"");
+    place.user("[profiles.clock]\nservers = [\"time\"]");
     place.user(
         "[[policy.rule]]\ntool = \"mcp__lab__repeat\"\nwhen = \"client == 'alice'\"\ndecision = \"allow\"\n\
          [[policy.rule]]\ntool = \"mcp__lab__keep\"\nwhen = \"client == 'bob'\"\ndecision = \"allow\"\n\
@@ -217,6 +219,11 @@ fn each_sees_what_its_policy_allows() {
     );
     assert!(alice.names().contains(&"lab__repeat".to_owned()));
     assert!(!bob.names().contains(&"lab__repeat".to_owned()));
+    let narrow = Somebody::with(&served, &narrow).names();
+    assert!(
+        !narrow.is_empty() && narrow.iter().all(|name| name.starts_with("time__")),
+        "{narrow:?}"
+    );
     let answer = bob.call("lab__repeat", json!({ "text": "b" }));
     assert!(!answer.to_string().contains("\"b\""), "{answer}");
     assert_ne!(bob.call("lab__keep", json!({}))["result"]["isError"], true);
@@ -224,4 +231,44 @@ fn each_sees_what_its_policy_allows() {
         alice.call("lab__keep", json!({}))["result"]["isError"],
         true
     );
+}
+
+#[test]
+fn each_may_do_so_much_and_is_told_what_was_too_much() {
+    let (place, _) = lab();
+    let limits = "limits = { calls_per_minute = 3 }";
+    let tokens = [
+        principal(&place, "alice", limits),
+        principal(&place, "bob", ""),
+        principal(&place, "carol", ""),
+    ];
+    place.user("[gateway.servers.lab]\ncalls_per_minute = 7");
+    let served = Served::start(&place, &["--allow", "*"]);
+    let [alice, bob, carol] = tokens
+        .each_ref()
+        .map(|token| Somebody::with(&served, token));
+    let call = |somebody: &Somebody<'_>| somebody.call("lab__repeat", json!({ "text": "a" }));
+    for _ in 0..3 {
+        assert_eq!(text(&call(&alice)), "a");
+    }
+    let heard = alice.heard(
+        "tools/call",
+        json!({ "name": "lab__repeat", "arguments": { "text": "a" } }),
+    );
+    assert_eq!(heard.status, 503);
+    let error = &heard.json()["error"];
+    assert_eq!(error["code"], -32000);
+    let words = error["message"].as_str().unwrap();
+    assert!(
+        words.starts_with("busy: `alice` may make 3 calls in a minute; try again in"),
+        "{words}"
+    );
+    assert_eq!(error["data"]["limit"], "calls_per_minute");
+    assert!(error["data"]["retryAfterMs"].as_u64().unwrap() <= 20_000);
+    // Others have their own, and all together that of the server.
+    for somebody in [&bob, &bob, &carol, &carol] {
+        assert_eq!(text(&call(somebody)), "a");
+    }
+    let error = call(&carol)["error"].clone();
+    assert_eq!(error["data"]["of"], "all clients of the server `lab`");
 }

@@ -1,0 +1,187 @@
+//! How many calls are let through: at one time, in a minute, and waiting for one of the others to end.
+//!
+//! Promises: who is not let through is told which limit it was, and when to come again; nobody waits
+//! longer than a server may take to start; a wait that is given up leaves no trace.
+
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::{Duration, Instant};
+
+use outrigger_host::config::ClientLimits;
+use serde_json::json;
+use tokio::sync::{OwnedSemaphorePermit, Semaphore};
+use tokio_util::sync::CancellationToken;
+
+use crate::message::{self, Fault};
+
+/// Calls of one principal at one time, unless configuration says otherwise.
+const CALLS: usize = 256;
+/// How long a call waits for another to end.
+const PATIENCE: Duration = Duration::from_secs(60);
+/// When somebody may come again who was not let through because of how many there are.
+const SOON: Duration = Duration::from_secs(1);
+
+/// A place in a room. Dropped, it is somebody else's.
+#[derive(Debug)]
+pub(crate) struct Place {
+    _permit: OwnedSemaphorePermit,
+}
+
+/// Lets calls through.
+pub(crate) struct Room {
+    /// Whose it is, in words.
+    whose: String,
+    most: usize,
+    places: Arc<Semaphore>,
+    queue: usize,
+    waiting: AtomicUsize,
+    /// How often, and when all calls so far are as if they had not been.
+    rate: Option<(u32, Mutex<Instant>)>,
+}
+
+/// A call that waits. Dropped, it does not any more.
+struct Waiting<'a>(&'a AtomicUsize);
+
+impl Drop for Waiting<'_> {
+    fn drop(&mut self) {
+        self.0.fetch_sub(1, Ordering::Relaxed);
+    }
+}
+
+impl Room {
+    /// `whose`: the principal or server, as messages name it.
+    pub(crate) fn new(whose: String, limits: ClientLimits) -> Self {
+        let most = limits.concurrent_calls.unwrap_or(CALLS);
+        let rate = limits.calls_per_minute;
+        Self {
+            whose,
+            most,
+            places: Arc::new(Semaphore::new(most.min(Semaphore::MAX_PERMITS))),
+            queue: limits.queue.unwrap_or(0),
+            waiting: AtomicUsize::new(0),
+            rate: rate.map(|rate| (rate, Mutex::new(Instant::now()))),
+        }
+    }
+
+    /// Lets a call through, at once or when there is a place; `cancel` gives the wait up.
+    pub(crate) async fn enter(&self, cancel: &CancellationToken) -> Result<Place, Fault> {
+        self.count(Instant::now())?;
+        let places = Arc::clone(&self.places);
+        if let Ok(permit) = Arc::clone(&places).try_acquire_owned() {
+            return Ok(Place { _permit: permit });
+        }
+        let full = || {
+            let words = format!("{} calls of {} are under way", self.most, self.whose);
+            self.busy("concurrent_calls", &words, SOON)
+        };
+        if self.waiting.fetch_add(1, Ordering::Relaxed) >= self.queue {
+            self.waiting.fetch_sub(1, Ordering::Relaxed);
+            if self.queue == 0 {
+                return Err(full());
+            }
+            let words = format!("{} calls of {} wait already", self.queue, self.whose);
+            return Err(self.busy("queue", &words, SOON));
+        }
+        let waiting = Waiting(&self.waiting);
+        let came = tokio::select! {
+            came = tokio::time::timeout(PATIENCE, places.acquire_owned()) => came,
+            () = cancel.cancelled() => return Err(full()),
+        };
+        drop(waiting);
+        match came {
+            Ok(Ok(permit)) => Ok(Place { _permit: permit }),
+            _ => Err(full()),
+        }
+    }
+
+    /// Counts a call at this moment, if it is one of those that may come.
+    fn count(&self, now: Instant) -> Result<(), Fault> {
+        let Some((rate, forgiven)) = &self.rate else {
+            return Ok(());
+        };
+        let minute = Duration::from_secs(60);
+        let each = minute / (*rate).max(1);
+        let mut forgiven = forgiven.lock().unwrap_or_else(PoisonError::into_inner);
+        let next = (*forgiven).max(now) + each;
+        // A hair more than a minute's worth is still a minute's: divisions round.
+        let over = next.saturating_duration_since(now + minute + each / 2);
+        if !over.is_zero() {
+            let words = format!("{} may make {rate} calls in a minute", self.whose);
+            return Err(self.busy("calls_per_minute", &words, over));
+        }
+        *forgiven = next;
+        Ok(())
+    }
+
+    fn busy(&self, limit: &str, words: &str, wait: Duration) -> Fault {
+        let millis = u64::try_from(wait.as_millis()).unwrap_or(u64::MAX).max(1);
+        let seconds = millis.div_ceil(1000);
+        let words = format!("busy: {words}; try again in {seconds} s");
+        let mut fault = Fault::new(message::BUSY, words);
+        fault.data = Some(json!({ "limit": limit, "of": self.whose, "retryAfterMs": millis }));
+        fault
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn room(concurrent: usize, queue: usize, rate: Option<u32>) -> Arc<Room> {
+        let limits = ClientLimits {
+            concurrent_calls: Some(concurrent),
+            calls_per_minute: rate,
+            queue: Some(queue),
+        };
+        Arc::new(Room::new("`alice`".to_owned(), limits))
+    }
+
+    #[tokio::test]
+    async fn so_many_are_let_through_and_so_many_wait() {
+        let (room, cancel) = (room(1, 1, None), CancellationToken::new());
+        let first = room.enter(&cancel).await.unwrap();
+        let (other, give_up) = (Arc::clone(&room), CancellationToken::new());
+        let waits = give_up.clone();
+        let second = tokio::spawn(async move { other.enter(&waits).await.map(drop) });
+        while room.waiting.load(Ordering::Relaxed) == 0 {
+            tokio::task::yield_now().await;
+        }
+        let third = room.enter(&cancel).await.unwrap_err();
+        insta::assert_snapshot!(third.message, @"busy: 1 calls of `alice` wait already; try again in 1 s");
+        give_up.cancel();
+        assert!(second.await.unwrap().is_err());
+        assert_eq!(room.waiting.load(Ordering::Relaxed), 0);
+        drop(first);
+        assert!(room.enter(&cancel).await.is_ok());
+    }
+
+    #[tokio::test]
+    async fn without_a_queue_nobody_waits() {
+        let (room, cancel) = (room(1, 0, None), CancellationToken::new());
+        let _first = room.enter(&cancel).await.unwrap();
+        let second = room.enter(&cancel).await.unwrap_err();
+        insta::assert_snapshot!(second.message, @"busy: 1 calls of `alice` are under way; try again in 1 s");
+        assert_eq!(second.data.unwrap()["limit"], "concurrent_calls");
+    }
+
+    #[test]
+    fn a_minute_has_so_many_calls() {
+        let room = room(9, 0, Some(7));
+        let start = Instant::now();
+        let mut last = None;
+        for _ in 0..7 {
+            assert_eq!(room.count(start), Ok(()));
+        }
+        for _ in 0..3 {
+            last = room.count(start).err();
+        }
+        let last = last.unwrap();
+        insta::assert_snapshot!(last.message, @"busy: `alice` may make 7 calls in a minute; try again in 5 s");
+        let later = start + Duration::from_secs(9);
+        assert_eq!(room.count(later), Ok(()));
+        assert!(room.count(later).is_err());
+        let much_later = start + Duration::from_secs(200);
+        assert!((0..7).all(|_| room.count(much_later).is_ok()));
+        assert!(room.count(much_later).is_err());
+    }
+}
