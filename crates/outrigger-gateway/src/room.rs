@@ -142,7 +142,8 @@ mod tests {
         let first = room.enter(&cancel).await.unwrap();
         let (other, give_up) = (Arc::clone(&room), CancellationToken::new());
         let waits = give_up.clone();
-        let second = tokio::spawn(async move { other.enter(&waits).await.map(drop) });
+        let tasks = tokio_util::task::TaskTracker::new();
+        let second = tasks.spawn(async move { other.enter(&waits).await.map(drop) });
         while room.waiting.load(Ordering::Relaxed) == 0 {
             tokio::task::yield_now().await;
         }

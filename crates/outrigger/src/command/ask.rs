@@ -124,16 +124,13 @@ pub(super) async fn answer(
     answer.calls.unknown = u32::try_from(session.host.unknown_calls()).unwrap_or(u32::MAX);
     let (run, journal) = (session.run.id().clone(), session.journal.clone());
     session.close(Some(answer.run_ended()), screen).await?;
-    if job.how.json {
-        answer::print_json(
-            &answer,
-            &run,
-            &reopen(journal, common, screen).await?,
-            screen,
-        )
-        .await?;
-    } else if job.how.stats {
-        answer::print_stats(&run, &reopen(journal, common, screen).await?, screen).await?;
+    if job.how.json || job.how.stats {
+        let journal = reopen(journal, common, screen).await?;
+        if job.how.json {
+            answer::print_json(&answer, &run, &journal, screen).await?;
+        } else {
+            answer::print_stats(&run, &journal, screen).await?;
+        }
     }
     verdict(&answer, &run, screen)
 }

@@ -217,23 +217,34 @@ fn bad_tokens(
     told
 }
 
+/// What is no key for signatures, or none that is known here, is left out.
+fn published(key: &Key, ed: &Key) -> [Value; 5] {
+    [
+        json!({ "kty": "RSA", "kid": "e", "use": "enc", "n": "AQAB", "e": "AQAB" }),
+        json!({ "kty": "odd", "kid": "k" }),
+        json!({ "kty": "oct", "kid": "shared", "k": encoded("secret") }),
+        key.jwk("k"),
+        ed.jwk("ed"),
+    ]
+}
+
 /// Those whose signature is none.
 fn forgeries(
     (key, other, ed): (&Key, &Key, &Key),
     claims: &Value,
     good: &str,
 ) -> Vec<(&'static str, String)> {
-    let none = signed_part(&json!({ "alg": "none", "kid": "k" }), &claims);
+    let none = signed_part(&json!({ "alg": "none", "kid": "k" }), claims);
     let hmac = json!({ "alg": "HS256", "kid": "shared" });
-    let hmac = signed_part(&hmac, &claims);
+    let hmac = signed_part(&hmac, claims);
     let secret = ring::hmac::Key::new(ring::hmac::HMAC_SHA256, b"secret");
     let shared = encoded(ring::hmac::sign(&secret, hmac.as_bytes()));
     let confused = json!({ "alg": "HS256", "kid": "k" });
-    let confused = signed_part(&confused, &claims);
+    let confused = signed_part(&confused, claims);
     let public = ring::hmac::Key::new(ring::hmac::HMAC_SHA256, key.public());
     let with_public = encoded(ring::hmac::sign(&public, confused.as_bytes()));
     let (head, tail) = good.rsplit_once('.').unwrap();
-    let changed = with(&claims, "sub", json!("user-2"));
+    let changed = with(claims, "sub", json!("user-2"));
     let mut forged = signed_part(
         &json!({ "alg": "ES256", "kid": "k", "typ": "at+jwt" }),
         &changed,
@@ -241,7 +252,7 @@ fn forgeries(
     write!(forged, ".{tail}").unwrap();
     let id_token = signed_part(
         &json!({ "alg": "ES256", "kid": "k", "typ": "dpop+jwt" }),
-        &claims,
+        claims,
     );
     let id_token = format!("{id_token}.{}", encoded(key.sign(id_token.as_bytes())));
     vec![
@@ -254,8 +265,8 @@ fn forgeries(
         ("another's signature", forged),
         ("half of it", head.to_owned()),
         ("another kind", id_token),
-        ("another key of that name", other.token("k", &claims)),
-        ("a key of another kind", ed.token("k", &claims)),
+        ("another key of that name", other.token("k", claims)),
+        ("a key of another kind", ed.token("k", claims)),
     ]
 }
 
@@ -265,14 +276,7 @@ fn only_good_tokens_let_somebody_in() {
     let issuer = Issuer::start();
     let (key, other) = (Key::p256(), Key::p256());
     let ed = Key::ed();
-    // What is no key for signatures, or none that is known here, is left out.
-    issuer.publish(&[
-        json!({ "kty": "RSA", "kid": "e", "use": "enc", "n": "AQAB", "e": "AQAB" }),
-        json!({ "kty": "odd", "kid": "k" }),
-        json!({ "kty": "oct", "kid": "shared", "k": encoded("secret") }),
-        key.jwk("k"),
-        ed.jwk("ed"),
-    ]);
+    issuer.publish(&published(&key, &ed));
     issuer.known(
         &place,
         "subjects = [\"user-*\", \"alice\"]\ngroups = [\"tools\"]",
