@@ -9,6 +9,7 @@ use std::time::Duration;
 
 use tokio::sync::{oneshot, watch};
 
+use crate::approvals::ApprovalWork;
 use crate::artifacts::index::{IndexDone, IndexWork};
 use crate::host::Hosts;
 use crate::read::{CallLine, Reader, RunSummary, UnknownCall};
@@ -260,6 +261,16 @@ impl Shared {
     pub(crate) async fn index(&self, work: IndexWork) -> Result<IndexDone, JournalError> {
         let (answer, answered) = oneshot::channel();
         if !self.send(Command::Index(work, answer)) {
+            return Err(self.closed());
+        }
+        answered.await.unwrap_or_else(|_| Err(self.closed()))
+    }
+
+    /// Changes what waits for a person, and returns when that is on disk, or was found not to be so
+    /// any more.
+    pub(crate) async fn approval(&self, work: ApprovalWork) -> Result<bool, JournalError> {
+        let (answer, answered) = oneshot::channel();
+        if !self.send(Command::Approval(work, answer)) {
             return Err(self.closed());
         }
         answered.await.unwrap_or_else(|_| Err(self.closed()))

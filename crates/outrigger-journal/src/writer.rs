@@ -13,6 +13,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use jiff::Timestamp;
 use tokio::sync::{oneshot, watch};
 
+use crate::approvals::ApprovalWork;
 use crate::artifacts::index::{IndexDone, IndexWork};
 use crate::ledger::{Change, Start};
 use crate::store::{Done, Failure, Pending, Store};
@@ -26,6 +27,8 @@ pub(crate) enum Command {
     Line(Line),
     /// A change of the index of artifacts.
     Index(IndexWork, Answer<IndexDone>),
+    /// A change of what waits for a person.
+    Approval(ApprovalWork, Answer<bool>),
     /// Answered when everything queued before it is on disk.
     Flush(Answer<()>),
 }
@@ -203,6 +206,10 @@ impl Writer {
                 pending.push(Pending::Index(work, answer));
                 true
             }
+            Command::Approval(work, answer) => {
+                pending.push(Pending::Approval(work, answer));
+                true
+            }
             Command::Line(mut line) if line.recording.is_refused() => {
                 self.drop_line(&mut line);
                 false
@@ -239,6 +246,7 @@ impl Writer {
         match (entry, done) {
             (Pending::Begin(begin), Done::Begun(key)) => answer(begin.answer, Ok(key)),
             (Pending::Index(_, waiting), Done::Indexed(done)) => answer(waiting, Ok(done)),
+            (Pending::Approval(_, waiting), Done::Approval(done)) => answer(waiting, Ok(done)),
             (Pending::Line(line), _) => {
                 self.meter.release(line.size);
                 if let Some(waiting) = line.answer {
@@ -246,7 +254,7 @@ impl Writer {
                 }
             }
             // Each entry comes to what belongs to it.
-            (Pending::Begin(_) | Pending::Index(..), _) => {}
+            (Pending::Begin(_) | Pending::Index(..) | Pending::Approval(..), _) => {}
         }
     }
 
@@ -255,6 +263,7 @@ impl Writer {
         match pending.remove(index) {
             Pending::Begin(begin) => answer(begin.answer, Err(error.clone())),
             Pending::Index(_, waiting) => answer(waiting, Err(error.clone())),
+            Pending::Approval(_, waiting) => answer(waiting, Err(error.clone())),
             Pending::Line(mut line) => {
                 line.recording.refuse(error);
                 self.drop_line(&mut line);
@@ -285,6 +294,7 @@ fn postpone(pending: &mut Vec<Pending>, error: &JournalError) {
         match entry {
             Pending::Begin(begin) => answer(begin.answer, Err(error.clone())),
             Pending::Index(_, waiting) => answer(waiting, Err(error.clone())),
+            Pending::Approval(_, waiting) => answer(waiting, Err(error.clone())),
             Pending::Line(mut line) => {
                 line.recording.note(error);
                 if let Some(waiting) = line.answer.take() {

@@ -65,7 +65,10 @@ fn of_server(event: &Event) -> Option<String> {
                 "server {server}: asked{during} (`{method}`): {question}: {}{}{}",
                 answer.as_str(),
                 match by {
-                    DecidedBy::Person => " by a person",
+                    DecidedBy::Person
+                    | DecidedBy::Client
+                    | DecidedBy::Command
+                    | DecidedBy::Page => " by a person",
                     DecidedBy::Grant => " by a grant",
                     DecidedBy::Hook => " by a hook",
                     DecidedBy::Policy => " by configuration",
@@ -200,6 +203,14 @@ fn of_call(event: &Event, calls: &[CallLine]) -> Option<String> {
             let sent = sent(calls, *call).unwrap_or(arguments);
             format!("call {call}: {tool} {}", visible::folded_json(sent))
         }
+        Event::CallWaits {
+            call,
+            approval,
+            until,
+        } => format!(
+            "call {call}: waits for a person as `{approval}`, until {}",
+            until.strftime("%H:%M:%S UTC")
+        ),
         Event::CallDecided {
             call,
             allowed,
@@ -333,6 +344,9 @@ fn who(by: DecidedBy) -> &'static str {
     match by {
         DecidedBy::Policy => "policy",
         DecidedBy::Person => "a person",
+        DecidedBy::Client => "a person at the client",
+        DecidedBy::Command => "a person with `outrigger approvals`",
+        DecidedBy::Page => "a person on the gateway's page",
         DecidedBy::Grant => "a grant",
         DecidedBy::Hook => "a hook",
         DecidedBy::Nobody => "nobody: nobody was there to answer",
