@@ -8,6 +8,7 @@
 //! of a login nothing else does.
 
 mod answer;
+mod approval;
 mod changes;
 mod client;
 mod clients;
@@ -25,6 +26,7 @@ mod session;
 mod tasks;
 mod view;
 
+pub use approval::Approvers;
 pub use clients::Clients;
 pub use gateway::{Gateway, Naming, Settings};
 pub use listen::{ListenError, Listener};

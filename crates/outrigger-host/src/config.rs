@@ -17,6 +17,7 @@ mod discovery;
 mod environment;
 mod expand;
 mod gap;
+mod gateway;
 mod hook;
 pub mod import;
 mod kept;
@@ -56,6 +57,7 @@ pub use artifacts::ArtifactSettings;
 pub use cases::{PolicyCase, policy_cases};
 pub use defaults::ServerDefaults;
 pub use discovery::{DiscoveryMode, DiscoverySettings};
+pub use gateway::{ApprovalWay, GatewaySettings};
 pub use hook::{HookEvent, HookSettings};
 pub use kept::{Kept, kept};
 pub use literal::Literal;
@@ -105,6 +107,8 @@ pub struct Config {
     pub artifacts: ArtifactSettings,
     /// How much of what tools return a model is shown.
     pub results: ResultSettings,
+    /// How calls of a gateway's clients are approved.
+    pub gateway: GatewaySettings,
     /// Secrets that stand in the files themselves, as far as they look like it.
     pub literals: Vec<Literal>,
     /// What is wrong outside of servers and providers, whose own problems are in their entries.

@@ -184,6 +184,10 @@ impl Approvals {
     /// The run's secrets are taken out before.
     pub async fn ask(&self, run: &Run, mut asked: AskedApproval) -> Result<String, JournalError> {
         redact(run, &mut asked);
+        for remark in &mut asked.remarks {
+            // They are kept a line each.
+            *remark = remark.replace('\n', " ");
+        }
         for _ in 0..IDS_TRIED {
             let random = getrandom::u32().map_err(|error| {
                 JournalError::io(&self.shared.path, &std::io::Error::other(error))

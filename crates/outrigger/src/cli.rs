@@ -1,5 +1,6 @@
 //! The flags as typed.
 
+mod approvals;
 mod artifacts;
 mod audit;
 
@@ -21,6 +22,7 @@ use crate::error::Exit;
 use crate::recording::Recorder;
 use crate::replay::Playback;
 
+pub(crate) use self::approvals::{ApprovalsArgs, ApprovalsCommand, ApproveArgs};
 pub(crate) use self::artifacts::{ArtifactsArgs, ArtifactsCommand, GcArgs};
 pub(crate) use self::audit::{AuditArgs, AuditCommand, Expected};
 
@@ -154,6 +156,8 @@ pub(crate) enum Command {
     Secrets(SecretsArgs),
     /// List what you have said about calls to come, and take it back
     Grants(GrantsArgs),
+    /// List the calls of clients that wait for you, and decide about them
+    Approvals(ApprovalsArgs),
     /// Show which tools are new or have changed, and approve them as they are
     Pin(PinArgs),
     /// Show what this folder's own configuration brings, and trust it or not

@@ -109,6 +109,9 @@ fn run(cli: Cli, screen: Screen) -> Result<ExitCode, CommandError> {
         Command::Model(args) => runtime()?.block_on(command::model::run(args, screen)),
         Command::Doctor(args) => runtime()?.block_on(command::doctor::run(common, &args, screen)),
         Command::Grants(args) => command::grants::run(common, &args, screen),
+        Command::Approvals(args) => {
+            runtime()?.block_on(command::approvals::run(common, args, screen))
+        }
         Command::Pin(args) => runtime()?.block_on(command::pin::run(common, &args, screen)),
         Command::Trust(args) => command::trust::run(common, &args, screen),
         Command::Inspect(args) => runtime()?.block_on(command::inspect::run(common, &args, screen)),

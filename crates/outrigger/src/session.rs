@@ -145,7 +145,11 @@ impl Session {
         // All that a person could have got wrong is looked at before the run begins.
         let journal = record.journal(common, screen)?;
         let pins = pins(common, opening.config, record.pin_mode(common))?;
-        let person = Person::of(&opening.person, common, screen)?;
+        let person = Person::of(
+            &opening.person,
+            opening.config,
+            (common, screen, journal.as_ref()),
+        )?;
         let wire = Wire::open(common)?;
         let config = with_secrets(opening.config, journal.is_some(), common, screen).await?;
         recording::begin(common, &config)?;

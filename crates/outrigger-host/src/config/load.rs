@@ -11,6 +11,7 @@ use super::artifacts::ArtifactSettings;
 use super::defaults::ServerDefaults;
 use super::discover::Wanted;
 use super::discovery::DiscoverySettings;
+use super::gateway::GatewaySettings;
 use super::lower::model::Aside;
 use super::lower::server::Lowered;
 use super::lower::{self, Dialect, RawServer, Tables};
@@ -75,6 +76,7 @@ fn load_files(around: &Surroundings, wanted: Vec<Wanted>) -> Config {
         secret_timeout: Setting::builtin(SECRET_TIMEOUT),
         artifacts: ArtifactSettings::default(),
         results: ResultSettings::default(),
+        gateway: GatewaySettings::default(),
         literals: Vec::new(),
         secrets: Secrets::default(),
     };
@@ -307,6 +309,9 @@ fn tables(config: &mut Config, around: &Surroundings, read: &[Read]) {
         }
         if let Some(node) = &tables.results {
             lower::results::lower(&mut report, node, &mut config.results);
+        }
+        if let Some(node) = &tables.gateway {
+            lower::gateway::lower(&mut report, node, &mut config.gateway);
         }
         config.problems.append(&mut report.problems);
     }

@@ -6,6 +6,7 @@
 pub(crate) mod address;
 pub(crate) mod artifacts;
 mod bounds;
+pub(crate) mod gateway;
 pub(crate) mod hook;
 pub(crate) mod model;
 mod oauth;
@@ -68,6 +69,7 @@ pub(crate) struct Tables {
     pub(crate) artifacts: Option<Node>,
     pub(crate) discovery: Option<Node>,
     pub(crate) results: Option<Node>,
+    pub(crate) gateway: Option<Node>,
 }
 
 const NATIVE_TABLES: &[&str] = &[
@@ -83,6 +85,7 @@ const NATIVE_TABLES: &[&str] = &[
     "artifacts",
     "discovery",
     "results",
+    "gateway",
 ];
 const SERVER_TABLES: &[&str] = &["mcpServers", "mcp_servers", "servers"];
 /// What VS Code puts beside `servers`, and what editors put into any JSON file.
@@ -156,6 +159,7 @@ fn top_level(report: &mut Report<'_>, tables: &mut Tables, entry: Entry, dialect
         "artifacts" if own => tables.artifacts = Some(entry.node),
         "discovery" if own => tables.discovery = Some(entry.node),
         "results" if own => tables.results = Some(entry.node),
+        "gateway" if own => tables.gateway = Some(entry.node),
         key if IGNORED.contains(&key) || key.starts_with(['_', '$', '/']) => {}
         _ if own => report.unknown(Severity::Error, &entry, "", NATIVE_TABLES),
         key => {

@@ -14,6 +14,7 @@ use serde_json::Value;
 use super::artifacts::ArtifactSettings;
 use super::defaults::ServerDefaults;
 use super::discovery::DiscoverySettings;
+use super::gateway::GatewaySettings;
 use super::origin::Setting;
 
 /// `[timeouts]`.
@@ -109,6 +110,31 @@ fn artifacts(settings: &ArtifactSettings) -> [(&'static str, Setting<Value>); 2]
             Setting {
                 value: keep.value.map_or_else(none, size_value),
                 origin: keep.origin.clone(),
+            },
+        ),
+    ]
+}
+
+/// `[gateway]`.
+fn gateway(settings: &GatewaySettings) -> [(&'static str, Setting<Value>); 2] {
+    let GatewaySettings {
+        approvals,
+        approval_timeout,
+    } = settings;
+    let ways: Vec<_> = approvals.value.iter().map(|way| way.as_str()).collect();
+    [
+        (
+            "approvals",
+            Setting {
+                value: ways.into(),
+                origin: approvals.origin.clone(),
+            },
+        ),
+        (
+            "approval_timeout",
+            Setting {
+                value: duration_text(approval_timeout.value).into(),
+                origin: approval_timeout.origin.clone(),
             },
         ),
     ]

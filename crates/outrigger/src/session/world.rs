@@ -5,10 +5,12 @@ use std::path::PathBuf;
 use std::sync::Arc;
 
 use outrigger_connect::{Connector, OAuth, Tap};
-use outrigger_host::approve::{Approver, NobodyThere};
+use outrigger_gateway::Approvers;
+use outrigger_host::approve::{Approver, NobodyThere, Queue};
+use outrigger_host::config::Config;
 use outrigger_host::hooks::HookRunner;
 use outrigger_host::questions::{Questions, Respondent};
-use outrigger_journal::{Observer, Run};
+use outrigger_journal::{Journal, Observer, Run};
 
 use super::{Asked, grants, supervisor};
 use crate::cli::Common;
@@ -26,8 +28,12 @@ pub(super) struct Person {
 }
 
 impl Person {
-    pub(super) fn of(asked: &Asked, common: &Common, screen: Screen) -> Result<Self, CommandError> {
-        let person = Self::there(asked, common, screen)?;
+    pub(super) fn of(
+        asked: &Asked,
+        config: &Config,
+        (common, screen, journal): (&Common, Screen, Option<&Journal>),
+    ) -> Result<Self, CommandError> {
+        let person = Self::there(asked, config, (common, screen, journal))?;
         let Some(recorder) = &common.recorder else {
             return Ok(person);
         };
@@ -41,7 +47,11 @@ impl Person {
         })
     }
 
-    fn there(asked: &Asked, common: &Common, screen: Screen) -> Result<Self, CommandError> {
+    fn there(
+        asked: &Asked,
+        config: &Config,
+        (common, screen, journal): (&Common, Screen, Option<&Journal>),
+    ) -> Result<Self, CommandError> {
         let keyboard = match asked {
             Asked::PersonAt(keyboard) => keyboard.clone(),
             Asked::Person | Asked::Clients(_) | Asked::Nobody => Keyboard::default(),
@@ -64,10 +74,19 @@ impl Person {
                 approver: approver::approver(grants(common)?, screen, keyboard),
             },
             (Asked::Clients(clients), _) => {
-                let earlier = approver::approver(grants(common)?, screen.unattended(), keyboard);
+                let (grants, gateway) = (grants(common)?, &config.gateway);
+                let patience = gateway.approval_timeout.value;
+                let queue = |journal: &Journal| {
+                    Queue::new(journal.approvals(), Arc::clone(&grants), patience)
+                };
+                let approvers = Approvers {
+                    queue: journal.map(queue),
+                    ways: gateway.approvals.value.clone(),
+                    earlier: approver::approver(grants, screen.unattended(), keyboard),
+                };
                 Self {
                     questions: clients.questions(),
-                    approver: clients.approver(earlier),
+                    approver: clients.approver(approvers),
                 }
             }
             (Asked::Nobody, _) => Self {

@@ -50,6 +50,10 @@ pub fn to_json(config: &Config) -> Value {
         "builtin": builtin(config),
         "discovery": discovery(config),
         "results": results(config),
+        "gateway": super::gateway(&config.gateway)
+            .into_iter()
+            .map(|(key, value)| (key.to_owned(), setting(&value, Clone::clone)))
+            .collect::<Map<_, _>>(),
         "hooks": list(&config.hooks, |hook| json!({
             "event": hook.event.as_str(),
             "trusted": hook.is_trusted(),

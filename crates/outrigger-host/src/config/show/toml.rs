@@ -29,6 +29,7 @@ pub fn render(config: &Config, origin: bool) -> String {
     page.artifacts(config);
     page.discovery(config);
     page.results(config);
+    page.gateway(config);
     page.hooks(config);
     let errors: Vec<_> = config
         .problems
@@ -220,6 +221,21 @@ impl Page {
             if !later.iter().any(|other| other.written == room.written) {
                 self.line(&key(&room.written), &room.tokens.into(), Some(&room.origin));
             }
+        }
+    }
+
+    fn gateway(&mut self, config: &Config) {
+        let settings = super::gateway(&config.gateway);
+        let written: Vec<_> = settings
+            .into_iter()
+            .filter(|(_, setting)| setting.origin.line > 0)
+            .collect();
+        if !written.is_empty() {
+            self.blank();
+            self.put("[gateway]");
+        }
+        for (key, setting) in written {
+            self.setting(key, &setting, Value::clone);
         }
     }
 

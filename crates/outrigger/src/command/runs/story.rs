@@ -203,28 +203,7 @@ fn of_call(event: &Event, calls: &[CallLine]) -> Option<String> {
             let sent = sent(calls, *call).unwrap_or(arguments);
             format!("call {call}: {tool} {}", visible::folded_json(sent))
         }
-        Event::CallWaits {
-            call,
-            approval,
-            until,
-        } => format!(
-            "call {call}: waits for a person as `{approval}`, until {}",
-            until.strftime("%H:%M:%S UTC")
-        ),
-        Event::CallDecided {
-            call,
-            allowed,
-            rule,
-            by,
-            reason,
-        } => {
-            let word = if *allowed { "allowed" } else { "not allowed" };
-            format!(
-                "call {call}: {word} by {} ({rule}){}",
-                who(*by),
-                because(reason.as_deref())
-            )
-        }
+        Event::CallWaits { .. } | Event::CallDecided { .. } => return of_decision(event),
         Event::HookRan {
             call: Some(call), ..
         } => format!("call {call}: {}", of_hook(event)?),
@@ -332,6 +311,35 @@ fn kept(artifacts: &[ArtifactRef]) -> String {
         format!("; {handle} ({media_type}, {bytes} bytes)")
     });
     kept.collect::<Vec<_>>().concat()
+}
+
+/// Who is waited for, and who had the last word.
+fn of_decision(event: &Event) -> Option<String> {
+    Some(match event {
+        Event::CallWaits {
+            call,
+            approval,
+            until,
+        } => format!(
+            "call {call}: waits for a person as `{approval}`, until {}",
+            until.strftime("%H:%M:%S UTC")
+        ),
+        Event::CallDecided {
+            call,
+            allowed,
+            rule,
+            by,
+            reason,
+        } => {
+            let word = if *allowed { "allowed" } else { "not allowed" };
+            format!(
+                "call {call}: {word} by {} ({rule}){}",
+                who(*by),
+                because(reason.as_deref())
+            )
+        }
+        _ => return None,
+    })
 }
 
 fn because(reason: Option<&str>) -> String {
