@@ -7,6 +7,7 @@
     reason = "chores start programs, read the environment and talk"
 )]
 
+mod browser;
 mod check;
 mod conformance;
 mod retrieval;
@@ -18,7 +19,7 @@ use std::process::ExitCode;
 
 const USAGE: &str = "\
 cargo xtask CHORE
-  test [ARG...]   install the servers that tests need, then run all tests (ARGs go to `cargo test`)
+  test [ARG...]   install the servers and the browser that tests need, then run all tests (ARGs go to `cargo test`)
   check           formatting, lints, documentation, dependencies
   servers         only install the servers
   conformance     the official conformance suite: the connection as a client, the gateway as a server
@@ -29,7 +30,9 @@ fn main() -> ExitCode {
     let chore = words.next().unwrap_or_default();
     let rest: Vec<String> = words.collect();
     let done = match chore.as_str() {
-        "test" => servers::install().and_then(|()| steps::test(&rest)),
+        "test" => servers::install()
+            .and_then(|()| browser::install())
+            .and_then(|()| steps::test(&rest)),
         "check" => check::all(),
         "servers" => servers::install(),
         "conformance" => conformance::all(),

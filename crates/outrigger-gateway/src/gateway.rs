@@ -9,13 +9,16 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
+use jiff::Timestamp;
 use outrigger_connect::wire::quote;
 use outrigger_host::Host;
+use outrigger_journal::{Journal, Run};
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::sync::Semaphore;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
+use crate::activity::Activity;
 use crate::changes::News;
 use crate::clients::Clients;
 use crate::http::Sessions;
@@ -25,6 +28,7 @@ use crate::pipe;
 use crate::session::Made;
 use crate::tasks::Tasks;
 use crate::view::Views;
+use crate::web::Door;
 
 /// How long a listing waits for servers of which nothing is known from before. Hosts wait for 10 s.
 pub(crate) const FIRST_LISTING: Duration = Duration::from_secs(8);
@@ -51,6 +55,21 @@ pub struct Settings {
     pub naming: Naming,
     /// The file where it is kept what was last known of the tools; one for each configuration.
     pub kept: Option<PathBuf>,
+    /// What is seen of the run, for pages and metrics.
+    pub record: Record,
+    /// The folder where it is kept who may decide on the page; without it nobody may.
+    pub keys: Option<PathBuf>,
+}
+
+/// What is seen of the run.
+#[derive(Debug, Clone, Default)]
+pub struct Record {
+    /// An observer of the run.
+    pub activity: Arc<Activity>,
+    /// Where it is recorded.
+    pub journal: Option<Journal>,
+    /// The run.
+    pub run: Option<Run>,
 }
 
 /// Bounds on what clients may do.
@@ -93,10 +112,17 @@ pub(crate) struct Core {
     pub(crate) limits: Limits,
     /// A permit for each call.
     pub(crate) room: Arc<Semaphore>,
+    /// A permit for each connection.
+    pub(crate) slots: Arc<Semaphore>,
+    pub(crate) record: Record,
+    pub(crate) door: Door,
+    pub(crate) began: Timestamp,
     /// `serverInfo` as JSON.
     pub(crate) info: String,
     /// Names are those of the one server.
     pub(crate) own_names: bool,
+    /// No new calls are taken; everything else is answered.
+    pub(crate) drain: CancellationToken,
     /// Nothing new is taken.
     pub(crate) stop: CancellationToken,
     /// Calls are given up.
@@ -131,6 +157,11 @@ impl Gateway {
             sessions: Sessions::default(),
             limits: LIMITS,
             room: Arc::new(Semaphore::new(LIMITS.calls)),
+            slots: Arc::new(Semaphore::new(LIMITS.connections)),
+            record: settings.record,
+            door: Door::new(settings.keys),
+            began: Timestamp::now(),
+            drain: CancellationToken::new(),
             info,
             own_names: own,
             stop: CancellationToken::new(),
@@ -163,9 +194,20 @@ impl Gateway {
         listen::serve(&self.core, listener).await;
     }
 
+    /// Takes no new calls, and waits for at most `grace` for those that are under way. Whoever looks is
+    /// told that it is not ready any more.
+    pub async fn drain(&self, grace: Duration) {
+        let core = &self.core;
+        core.drain.cancel();
+        let all = u32::try_from(core.limits.calls).unwrap_or(u32::MAX);
+        let ended = core.room.acquire_many(all);
+        tokio::time::timeout(grace, ended).await.ok();
+    }
+
     /// Takes nothing new, waits for at most `grace` for what is under way, and gives up the rest.
     pub async fn stop(&self, grace: Duration) {
         let core = &self.core;
+        core.drain.cancel();
         core.stop.cancel();
         core.parked.clear();
         core.tasks.close();
@@ -180,6 +222,11 @@ impl Gateway {
 }
 
 impl Core {
+    /// Connections of clients.
+    pub(crate) fn connections(&self) -> usize {
+        self.limits.connections - self.slots.available_permits()
+    }
+
     /// Waits until servers of which nothing is known have started, for a while.
     pub(crate) async fn first_listing(&self) {
         let known = async {

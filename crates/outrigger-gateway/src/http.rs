@@ -22,6 +22,8 @@ use hyper::{HeaderMap, Method, Request, Response, StatusCode};
 use hyper_util::rt::{TokioIo, TokioTimer};
 use tokio::net::TcpStream;
 
+pub(crate) use body::Body;
+pub(crate) use post::whole;
 pub(crate) use sessions::Sessions;
 
 use crate::changes;
@@ -29,7 +31,7 @@ use crate::gateway::Core;
 use crate::message::{self, Fault};
 use crate::outlet::{Outlet, Reply};
 use crate::session::Session;
-use body::Body;
+use crate::web;
 
 /// Where it is served.
 pub(crate) const PATH: &str = "/mcp";
@@ -39,14 +41,15 @@ const SESSION: HeaderName = HeaderName::from_static("mcp-session-id");
 /// How long the head of a request may take, and a connection may be quiet.
 const HEAD: Duration = Duration::from_mins(2);
 
-type Answer = Response<Body>;
+pub(crate) type Answer = Response<Body>;
 
 /// Serves one connection.
 pub(crate) async fn serve(core: Arc<Core>, stream: TcpStream) {
     let stop = core.stop.clone();
+    let local = is_local(&stream);
     let service = service_fn(move |request| {
         let core = Arc::clone(&core);
-        async move { Ok::<_, Infallible>(Box::pin(answer(&core, request)).await) }
+        async move { Ok::<_, Infallible>(Box::pin(answer(&core, request, local)).await) }
     });
     let connection = http1::Builder::new()
         .timer(TokioTimer::new())
@@ -65,7 +68,15 @@ pub(crate) async fn serve(core: Arc<Core>, stream: TcpStream) {
     }
 }
 
-async fn answer(core: &Arc<Core>, request: Request<Incoming>) -> Answer {
+/// Whether both ends are on this machine.
+fn is_local(stream: &TcpStream) -> bool {
+    let ends = [stream.local_addr(), stream.peer_addr()];
+    let here =
+        |end: std::io::Result<std::net::SocketAddr>| end.is_ok_and(|end| end.ip().is_loopback());
+    ends.into_iter().all(here)
+}
+
+async fn answer(core: &Arc<Core>, request: Request<Incoming>, local: bool) -> Answer {
     if let Err(why) = check::origin(request.headers()) {
         return refused(
             StatusCode::FORBIDDEN,
@@ -77,8 +88,7 @@ async fn answer(core: &Arc<Core>, request: Request<Incoming>) -> Answer {
         (PATH, &Method::GET) => standing(core, &request),
         (PATH, &Method::DELETE) => end(core, &request),
         (PATH, _) => not_allowed(),
-        ("/health", &Method::GET) => plain(StatusCode::OK, "ok\n"),
-        _ => plain(StatusCode::NOT_FOUND, "not found\n"),
+        _ => web::answer(core, request, local).await,
     }
 }
 
@@ -155,11 +165,15 @@ fn document(status: StatusCode, reply: Reply) -> Answer {
     typed(status, "application/json", Body::whole(reply.body))
 }
 
-fn plain(status: StatusCode, text: &'static str) -> Answer {
+pub(crate) fn not_found() -> Answer {
+    plain(StatusCode::NOT_FOUND, "not found\n")
+}
+
+pub(crate) fn plain(status: StatusCode, text: &'static str) -> Answer {
     typed(status, "text/plain", Body::whole(text.into()))
 }
 
-fn empty(status: StatusCode) -> Answer {
+pub(crate) fn empty(status: StatusCode) -> Answer {
     let mut answer = Response::new(Body::whole(bytes::Bytes::new()));
     *answer.status_mut() = status;
     answer

@@ -7,6 +7,7 @@
 //! Leaves out: models, the terminal and the environment. This crate listens, and besides the redirect
 //! of a login nothing else does.
 
+mod activity;
 mod answer;
 mod approval;
 mod changes;
@@ -18,6 +19,7 @@ mod gateway;
 mod http;
 mod listen;
 mod message;
+mod metrics;
 mod names;
 mod outlet;
 mod parked;
@@ -25,8 +27,10 @@ mod pipe;
 mod session;
 mod tasks;
 mod view;
+mod web;
 
+pub use activity::Activity;
 pub use approval::Approvers;
 pub use clients::Clients;
-pub use gateway::{Gateway, Naming, Settings};
+pub use gateway::{Gateway, Naming, Record, Settings};
 pub use listen::{ListenError, Listener};

@@ -107,7 +107,7 @@ pub struct Config {
     pub artifacts: ArtifactSettings,
     /// How much of what tools return a model is shown.
     pub results: ResultSettings,
-    /// How calls of a gateway's clients are approved.
+    /// How a gateway has calls approved, and how it ends.
     pub gateway: GatewaySettings,
     /// Secrets that stand in the files themselves, as far as they look like it.
     pub literals: Vec<Literal>,

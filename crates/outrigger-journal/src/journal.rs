@@ -136,6 +136,11 @@ impl Journal {
         self.shared.meter.commits()
     }
 
+    /// Bytes that wait for the disk.
+    pub fn queued(&self) -> u64 {
+        self.shared.meter.queued()
+    }
+
     /// Begins a run; `started` must be [`Event::RunStarted`]. Returns when that is on disk.
     pub async fn begin(&self, started: Event, options: RunOptions) -> Result<Run, JournalError> {
         Run::begin(Arc::clone(&self.shared), started, options).await

@@ -147,6 +147,10 @@ impl Meter {
         self.queued.fetch_sub(size, Ordering::SeqCst);
     }
 
+    pub(crate) fn queued(&self) -> u64 {
+        self.queued.load(Ordering::SeqCst)
+    }
+
     pub(crate) fn commits(&self) -> u64 {
         self.commits.load(Ordering::SeqCst)
     }

@@ -3,6 +3,7 @@
 mod approvals;
 mod artifacts;
 mod audit;
+mod common;
 
 use std::net::SocketAddr;
 mod runs;
@@ -22,9 +23,10 @@ use crate::error::Exit;
 use crate::recording::Recorder;
 use crate::replay::Playback;
 
-pub(crate) use self::approvals::{ApprovalsArgs, ApprovalsCommand, ApproveArgs};
+pub(crate) use self::approvals::{ApprovalsArgs, ApprovalsCommand, ApproveArgs, OpenArgs};
 pub(crate) use self::artifacts::{ArtifactsArgs, ArtifactsCommand, GcArgs};
 pub(crate) use self::audit::{AuditArgs, AuditCommand, Expected};
+pub(crate) use self::common::LogFormat;
 
 pub(crate) use self::talk::{ChatArgs, PromptArgs, ResourceArgs};
 
@@ -101,6 +103,15 @@ pub(crate) struct Common {
     /// Diagnosis on stderr; twice for more
     #[arg(long, short, global = true, action = clap::ArgAction::Count, help_heading = "Everywhere")]
     pub(crate) verbose: u8,
+    /// How that is written: `text`, or `json`, a document a line
+    #[arg(
+        long,
+        global = true,
+        value_name = "FORMAT",
+        default_value = "text",
+        help_heading = "Everywhere"
+    )]
+    pub(crate) log_format: LogFormat,
 }
 
 /// When to use colours.

@@ -79,7 +79,7 @@ fn recorded(mut cli: Cli, screen: Screen) -> Result<ExitCode, CommandError> {
 }
 
 fn run(cli: Cli, screen: Screen) -> Result<ExitCode, CommandError> {
-    screen.trace(cli.common.verbose);
+    screen.trace(cli.common.verbose, cli.common.log_format);
     let common = &cli.common;
     match cli.command {
         Command::Completions(args) => command::completions::run(&args, screen),

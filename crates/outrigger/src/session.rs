@@ -14,7 +14,7 @@ use std::time::Duration;
 use jiff::{SignedDuration, Timestamp};
 use outrigger_connect::{FileTokens, OAuth, Root, Secret};
 use outrigger_gateway::Clients;
-use outrigger_host::config::{Config, ProjectStanding};
+use outrigger_host::config::{Config, GatewaySettings, ProjectStanding};
 use outrigger_host::grants::Grants;
 use outrigger_host::hooks::{HookRefusal, Hooks};
 use outrigger_host::pins::{PinMode, Pins};
@@ -130,7 +130,7 @@ pub(crate) enum Asked {
     /// The person at the terminal, if one is there, and what they have said earlier.
     Person,
     /// The clients of the gateway, each about its own calls, after what the person has said earlier.
-    Clients(Clients),
+    Clients(Clients, GatewaySettings),
     /// The same, at a keyboard that is used for more than answers.
     PersonAt(Keyboard),
     /// Nobody: the command only looks.
@@ -145,11 +145,7 @@ impl Session {
         // All that a person could have got wrong is looked at before the run begins.
         let journal = record.journal(common, screen)?;
         let pins = pins(common, opening.config, record.pin_mode(common))?;
-        let person = Person::of(
-            &opening.person,
-            opening.config,
-            (common, screen, journal.as_ref()),
-        )?;
+        let person = Person::of(&opening.person, common, screen, journal.as_ref())?;
         let wire = Wire::open(common)?;
         let config = with_secrets(opening.config, journal.is_some(), common, screen).await?;
         recording::begin(common, &config)?;

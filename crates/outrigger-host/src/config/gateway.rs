@@ -1,4 +1,4 @@
-//! How calls of a gateway's clients are approved.
+//! How a gateway has the calls of its clients approved, and how it ends.
 
 use std::time::Duration;
 
@@ -12,6 +12,8 @@ pub struct GatewaySettings {
     pub approvals: Setting<Vec<ApprovalWay>>,
     /// How long a call waits in the queue. 10 minutes by default.
     pub approval_timeout: Setting<Duration>,
+    /// How long calls that are under way have to end when the gateway is asked to. 10 seconds by default.
+    pub drain_timeout: Setting<Duration>,
 }
 
 /// A way to somebody who may approve.
@@ -41,6 +43,7 @@ impl Default for GatewaySettings {
         Self {
             approvals: Setting::builtin(vec![ApprovalWay::Client]),
             approval_timeout: Setting::builtin(Duration::from_mins(10)),
+            drain_timeout: Setting::builtin(Duration::from_secs(10)),
         }
     }
 }

@@ -116,11 +116,16 @@ fn artifacts(settings: &ArtifactSettings) -> [(&'static str, Setting<Value>); 2]
 }
 
 /// `[gateway]`.
-fn gateway(settings: &GatewaySettings) -> [(&'static str, Setting<Value>); 2] {
+fn gateway(settings: &GatewaySettings) -> [(&'static str, Setting<Value>); 3] {
     let GatewaySettings {
         approvals,
         approval_timeout,
+        drain_timeout,
     } = settings;
+    let time = |setting: &Setting<Duration>| Setting {
+        value: duration_text(setting.value).into(),
+        origin: setting.origin.clone(),
+    };
     let ways: Vec<_> = approvals.value.iter().map(|way| way.as_str()).collect();
     [
         (
@@ -130,13 +135,8 @@ fn gateway(settings: &GatewaySettings) -> [(&'static str, Setting<Value>); 2] {
                 origin: approvals.origin.clone(),
             },
         ),
-        (
-            "approval_timeout",
-            Setting {
-                value: duration_text(approval_timeout.value).into(),
-                origin: approval_timeout.origin.clone(),
-            },
-        ),
+        ("approval_timeout", time(approval_timeout)),
+        ("drain_timeout", time(drain_timeout)),
     ]
 }
 

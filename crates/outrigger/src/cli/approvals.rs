@@ -43,12 +43,27 @@ pub(crate) enum ApprovalsCommand {
         #[arg(long)]
         json: bool,
     },
+    /// Open the page of a gateway over HTTP in a browser, to decide there
+    Open(OpenArgs),
     /// Show each call as it comes, and ask about it where there is a terminal
     Watch {
         /// A line of JSON for each call, and nobody is asked
         #[arg(long)]
         json: bool,
     },
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct OpenArgs {
+    /// Print its address and open nothing; it is good for one browser
+    #[arg(long)]
+    pub(crate) print: bool,
+    /// Of the gateway at this port
+    #[arg(long, value_name = "PORT")]
+    pub(crate) port: Option<u16>,
+    /// Print it as JSON
+    #[arg(long)]
+    pub(crate) json: bool,
 }
 
 #[derive(Debug, Args)]

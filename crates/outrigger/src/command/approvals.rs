@@ -1,5 +1,6 @@
 //! `outrigger approvals`: calls of a gateway's clients that wait for a person, and deciding about them.
 
+mod open;
 mod watch;
 
 use std::fmt::Write as _;
@@ -26,6 +27,10 @@ pub(crate) async fn run(
     args: ApprovalsArgs,
     screen: Screen,
 ) -> Result<ExitCode, CommandError> {
+    if let Some(ApprovalsCommand::Open(args)) = &args.command {
+        open::run(common, args, screen)?;
+        return Ok(Exit::Done.into());
+    }
     let journal = session::open_journal(common, screen)?;
     let approvals = journal.approvals();
     let listing = ApprovalsCommand::List {
@@ -39,6 +44,7 @@ pub(crate) async fn run(
         ApprovalsCommand::Decline { id, reason, json } => {
             decline(&approvals, &id, reason, (json, screen)).await
         }
+        ApprovalsCommand::Open(_) => Ok(()),
         ApprovalsCommand::Watch { json } => watch::run(&approvals, json, screen).await,
     };
     journal.close().await?;

@@ -26,7 +26,7 @@ pub(crate) async fn run(
     screen: Screen,
 ) -> Result<ExitCode, CommandError> {
     let cancel = CancellationToken::new();
-    session::interruptible(&cancel, ask(common, args, screen, &cancel)).await
+    session::interruptible(&cancel, Box::pin(ask(common, args, screen, &cancel))).await
 }
 
 async fn ask(

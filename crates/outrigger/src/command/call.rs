@@ -29,7 +29,7 @@ pub(crate) async fn run(
     screen: Screen,
 ) -> Result<ExitCode, CommandError> {
     let cancel = CancellationToken::new();
-    session::interruptible(&cancel, call(common, args, screen, &cancel)).await
+    session::interruptible(&cancel, Box::pin(call(common, args, screen, &cancel))).await
 }
 
 async fn call(

@@ -5,7 +5,7 @@ use std::process::ExitCode;
 use std::sync::Arc;
 use std::time::Duration;
 
-use outrigger_gateway::{Clients, Gateway, Listener, Naming, Settings};
+use outrigger_gateway::{Activity, Clients, Gateway, Listener, Naming, Settings};
 use outrigger_host::Digest;
 use outrigger_host::config::{Config, show};
 use outrigger_journal::{Event, RunStatus, Tokens};
@@ -35,14 +35,18 @@ pub(crate) async fn run(
     let listeners = listeners(&args).await?;
     let kept = kept(common, &args, &config)?;
     let clients = Clients::default();
+    let activity = Arc::new(Activity::default());
     let started = session::run_started(common, "serve", None, None)?;
     let session = Session::open(Opening {
         common,
         config: &config,
         screen,
         record: Record::Journal(started),
-        observers: vec![Arc::new(Display::new(screen, Show::Servers))],
-        person: Asked::Clients(clients.clone()),
+        observers: vec![
+            Arc::new(Display::new(screen, Show::Servers)),
+            activity.clone(),
+        ],
+        person: Asked::Clients(clients.clone(), config.gateway.clone()),
         sampler: None,
         allow: &args.allow,
     })
@@ -54,12 +58,31 @@ pub(crate) async fn run(
             None => Naming::ServerAndTool,
         },
         kept,
+        record: outrigger_gateway::Record {
+            activity,
+            journal: session.journal.clone(),
+            run: Some(session.run.clone()),
+        },
+        keys: surroundings::page_keys(common).ok(),
+    };
+    // Whoever waits at a pipe waits for a moment only.
+    let drain = match listeners.is_empty() {
+        true => Duration::ZERO,
+        false => config.gateway.drain_timeout.value,
     };
     let gateway = Gateway::start(session.host.clone(), clients, settings);
+    let mut serving = Box::pin(serve(&gateway, listeners, screen));
     tokio::select! {
-        () = Box::pin(serve(&gateway, listeners, screen)) => {}
-        () = session::interrupted() => {}
+        () = &mut serving => {}
+        () = session::interrupted() => tokio::select! {
+            () = gateway.drain(drain) => {}
+            // It goes on for those that are under way, and for who looks whether it is ready.
+            () = &mut serving => {}
+            // Asked twice.
+            () = session::interrupted() => {}
+        },
     }
+    drop(serving);
     gateway.stop(GRACE).await;
     let ended = Event::RunEnded {
         status: RunStatus::Done,
@@ -82,6 +105,9 @@ async fn serve(gateway: &Gateway, listeners: Vec<Listener>, screen: Screen) {
     for listener in listeners {
         let at = screen.talk(Label::Good, "serving on");
         screen.say(format_args!("{at} {}", listener.place()));
+        if let Some((page, _)) = listener.page() {
+            screen.say(format_args!("status page: {page}/"));
+        }
         let gateway = gateway.clone();
         serving.spawn(async move { gateway.serve(listener).await });
     }

@@ -7,7 +7,6 @@ use std::sync::Arc;
 use outrigger_connect::{Connector, OAuth, Tap};
 use outrigger_gateway::Approvers;
 use outrigger_host::approve::{Approver, NobodyThere, Queue};
-use outrigger_host::config::Config;
 use outrigger_host::hooks::HookRunner;
 use outrigger_host::questions::{Questions, Respondent};
 use outrigger_journal::{Journal, Observer, Run};
@@ -30,10 +29,11 @@ pub(super) struct Person {
 impl Person {
     pub(super) fn of(
         asked: &Asked,
-        config: &Config,
-        (common, screen, journal): (&Common, Screen, Option<&Journal>),
+        common: &Common,
+        screen: Screen,
+        journal: Option<&Journal>,
     ) -> Result<Self, CommandError> {
-        let person = Self::there(asked, config, (common, screen, journal))?;
+        let person = Self::there(asked, common, screen, journal)?;
         let Some(recorder) = &common.recorder else {
             return Ok(person);
         };
@@ -49,12 +49,13 @@ impl Person {
 
     fn there(
         asked: &Asked,
-        config: &Config,
-        (common, screen, journal): (&Common, Screen, Option<&Journal>),
+        common: &Common,
+        screen: Screen,
+        journal: Option<&Journal>,
     ) -> Result<Self, CommandError> {
         let keyboard = match asked {
             Asked::PersonAt(keyboard) => keyboard.clone(),
-            Asked::Person | Asked::Clients(_) | Asked::Nobody => Keyboard::default(),
+            Asked::Person | Asked::Clients(..) | Asked::Nobody => Keyboard::default(),
         };
         let person = |person: Option<Arc<dyn Respondent>>| Questions {
             person,
@@ -73,8 +74,8 @@ impl Person {
                 questions: person(questions::respondent(screen, &keyboard)),
                 approver: approver::approver(grants(common)?, screen, keyboard),
             },
-            (Asked::Clients(clients), _) => {
-                let (grants, gateway) = (grants(common)?, &config.gateway);
+            (Asked::Clients(clients, gateway), _) => {
+                let grants = grants(common)?;
                 let patience = gateway.approval_timeout.value;
                 let queue = |journal: &Journal| {
                     Queue::new(journal.approvals(), Arc::clone(&grants), patience)

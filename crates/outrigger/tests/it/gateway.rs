@@ -3,6 +3,7 @@
 
 mod approvals;
 mod asks;
+mod browser;
 mod changes;
 mod offers;
 mod raw;
@@ -10,6 +11,7 @@ mod sdks;
 mod served;
 mod starting;
 mod tasks;
+mod web;
 
 use std::fs;
 

@@ -7,7 +7,7 @@ use crate::config::problem::Severity;
 use crate::config::report::{Report, join};
 use crate::config::value;
 
-const KEYS: [&str; 2] = ["approvals", "approval_timeout"];
+const KEYS: [&str; 3] = ["approvals", "approval_timeout", "drain_timeout"];
 
 /// Takes over what one file says. Files come from the farthest to the nearest.
 pub(crate) fn lower(report: &mut Report<'_>, node: &Node, settings: &mut GatewaySettings) {
@@ -24,6 +24,9 @@ pub(crate) fn lower(report: &mut Report<'_>, node: &Node, settings: &mut Gateway
                 ways(report, &key, &entry.node)
             }),
             "approval_timeout" => set(report, entry, &mut settings.approval_timeout, |report| {
+                value::duration(report, &key, &entry.node)
+            }),
+            "drain_timeout" => set(report, entry, &mut settings.drain_timeout, |report| {
                 value::duration(report, &key, &entry.node)
             }),
             _ => report.unknown(Severity::Error, entry, "gateway", &KEYS),
