@@ -14,7 +14,7 @@ use outrigger_connect::wire::quote;
 use outrigger_host::Host;
 use outrigger_journal::{Journal, Run};
 use tokio::io::{AsyncRead, AsyncWrite};
-use tokio::sync::Semaphore;
+use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
@@ -23,9 +23,10 @@ use crate::changes::News;
 use crate::clients::Clients;
 use crate::http::Sessions;
 use crate::listen::{self, Listener};
+use crate::message::Fault;
 use crate::parked::Parked;
 use crate::pipe;
-use crate::session::Made;
+use crate::session::{Made, busy};
 use crate::tasks::Tasks;
 use crate::view::Views;
 use crate::web::Door;
@@ -222,6 +223,15 @@ impl Gateway {
 }
 
 impl Core {
+    /// Room for one more call.
+    pub(crate) fn slot(&self) -> Result<OwnedSemaphorePermit, Fault> {
+        if self.drain.is_cancelled() {
+            return Err(busy("the gateway is ending"));
+        }
+        let slot = Arc::clone(&self.room).try_acquire_owned();
+        slot.map_err(|_| busy(&format!("{} calls are under way", self.limits.calls)))
+    }
+
     /// Connections of clients.
     pub(crate) fn connections(&self) -> usize {
         self.limits.connections - self.slots.available_permits()

@@ -186,9 +186,7 @@ impl Session {
     async fn begin(self: &Arc<Self>, asked: &Asked<'_>, client: Arc<Client>) {
         let key = asked.id.get().to_owned();
         let most = self.core.limits.per_client;
-        let fault = if self.core.drain.is_cancelled() {
-            Some(busy("the gateway is ending"))
-        } else {
+        let fault = {
             let mut running = lock(&self.running);
             if running.len() >= most {
                 Some(busy(&format!(
