@@ -2,7 +2,7 @@
 //!
 //! Promises: labels have few values: configured names of servers, and our own words. No names that
 //! clients or servers make up, no arguments.
-//! Source: OpenMetrics 1.0.
+//! Source: `OpenMetrics` 1.0.
 
 use std::sync::atomic::AtomicU64;
 

@@ -39,7 +39,7 @@ struct State {
 
 #[derive(Debug)]
 struct Key {
-    key: String,
+    secret: String,
     file: PathBuf,
     url: String,
 }
@@ -80,7 +80,7 @@ impl Door {
         };
         make_private(folder)?;
         let key = Key {
-            key: random()?,
+            secret: random()?,
             file: folder.join(format!("page-{port}.json")),
             url: url.to_owned(),
         };
@@ -93,10 +93,10 @@ impl Door {
     pub(crate) fn enter(&self, key: &str) -> Option<String> {
         let mut state = self.state();
         let known = state.key.as_mut()?;
-        if !same(key, &known.key) {
+        if !same(key, &known.secret) {
             return None;
         }
-        known.key = random().ok()?;
+        known.secret = random().ok()?;
         known.write().ok()?;
         let (cookie, token) = (random().ok()?, random().ok()?);
         let visits = &mut state.visits;
@@ -171,7 +171,7 @@ impl Key {
     fn write(&self) -> io::Result<()> {
         let folder = self.file.parent().unwrap_or(Path::new("."));
         let mut file = tempfile::NamedTempFile::new_in(folder)?;
-        let text = json!({ "url": self.url, "key": self.key }).to_string();
+        let text = json!({ "url": self.url, "key": self.secret }).to_string();
         file.write_all(text.as_bytes())?;
         file.persist(&self.file)?;
         Ok(())

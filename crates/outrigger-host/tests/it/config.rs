@@ -4,6 +4,7 @@ mod bounds;
 mod cases;
 mod expansion;
 mod files;
+mod gateway;
 mod layers;
 mod messages;
 mod oauth;
