@@ -79,11 +79,22 @@ impl Browser {
             body.len()
         )
         .unwrap();
-        let mut answer = Vec::new();
-        stream.read_to_end(&mut answer).unwrap();
-        let answer = String::from_utf8(answer).unwrap();
-        let (_, body) = answer.split_once("\r\n\r\n").unwrap();
-        let answer: Value = serde_json::from_str(body).unwrap();
+        // The driver keeps the connection open, whatever it is told.
+        let mut answer = BufReader::new(stream);
+        let mut length = 0;
+        loop {
+            let mut line = String::new();
+            answer.read_line(&mut line).unwrap();
+            if line.trim().is_empty() {
+                break;
+            }
+            if let Some(value) = line.to_lowercase().strip_prefix("content-length:") {
+                length = value.trim().parse().unwrap();
+            }
+        }
+        let mut body = vec![0; length];
+        answer.read_exact(&mut body).unwrap();
+        let answer: Value = serde_json::from_slice(&body).unwrap();
         assert!(answer["value"]["error"].is_null(), "{path}: {answer}");
         answer["value"].clone()
     }
