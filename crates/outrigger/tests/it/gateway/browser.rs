@@ -153,8 +153,16 @@ impl Browser {
 
 impl Drop for Browser {
     fn drop(&mut self) {
-        if !self.session.is_empty() && !thread::panicking() {
-            self.command("DELETE", "", &Value::Null);
+        // The driver ends the browser when its session ends, and not when it is killed itself.
+        if let Ok(mut stream) = TcpStream::connect(("127.0.0.1", self.port)) {
+            stream.set_read_timeout(Some(Duration::from_secs(10))).ok();
+            let (session, port) = (&self.session, self.port);
+            write!(
+                stream,
+                "DELETE /session/{session} HTTP/1.1\r\nHost: 127.0.0.1:{port}\r\nContent-Length: 0\r\n\r\n"
+            )
+            .ok();
+            stream.read(&mut [0; 64]).ok();
         }
         self.driver.kill().unwrap();
         self.driver.wait().unwrap();
