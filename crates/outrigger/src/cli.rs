@@ -3,7 +3,7 @@
 mod approvals;
 mod artifacts;
 mod audit;
-mod common;
+mod logging;
 
 use std::net::SocketAddr;
 mod runs;
@@ -26,7 +26,7 @@ use crate::replay::Playback;
 pub(crate) use self::approvals::{ApprovalsArgs, ApprovalsCommand, ApproveArgs, OpenArgs};
 pub(crate) use self::artifacts::{ArtifactsArgs, ArtifactsCommand, GcArgs};
 pub(crate) use self::audit::{AuditArgs, AuditCommand, Expected};
-pub(crate) use self::common::LogFormat;
+pub(crate) use self::logging::LogFormat;
 
 pub(crate) use self::talk::{ChatArgs, PromptArgs, ResourceArgs};
 
