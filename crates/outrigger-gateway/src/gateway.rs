@@ -10,25 +10,30 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use futures::future::join_all;
+use jiff::Timestamp;
 use outrigger_connect::wire::quote;
 use outrigger_host::Host;
 use outrigger_host::config::GatewaySettings;
+use outrigger_journal::{Journal, Run};
 use tokio::io::{AsyncRead, AsyncWrite};
-use tokio::sync::Semaphore;
+use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
+use crate::activity::Activity;
 use crate::auth::Auth;
 use crate::changes::News;
 use crate::clients::Clients;
 use crate::http::Sessions;
 use crate::listen::{self, Listener};
+use crate::message::Fault;
 use crate::parked::Parked;
 use crate::pipe;
-use crate::session::Made;
+use crate::session::{Made, busy};
 use crate::tasks::Tasks;
 use crate::tenant::{Identity, Keeper, Tenants};
 use crate::view::Views;
+use crate::web::Door;
 
 /// How long a listing waits for servers of which nothing is known from before. Hosts wait for 10 s.
 pub(crate) const FIRST_LISTING: Duration = Duration::from_secs(8);
@@ -55,6 +60,19 @@ pub struct Settings {
     pub naming: Naming,
     /// Who may connect, and how much each may do.
     pub access: GatewaySettings,
+    /// An observer of the runs of all principals, for pages and metrics.
+    pub activity: Arc<Activity>,
+    /// The folder where it is kept who may decide on the page; without it nobody may.
+    pub keys: Option<PathBuf>,
+}
+
+/// Where the calls of a principal are recorded.
+#[derive(Clone, Default)]
+pub struct Record {
+    /// The journal.
+    pub journal: Option<Journal>,
+    /// The run in it.
+    pub run: Option<Run>,
 }
 
 /// Bounds on what clients may do.
@@ -92,6 +110,13 @@ pub(crate) struct Shared {
     naming: Naming,
     /// `serverInfo` as JSON.
     info: String,
+    /// A permit for each connection.
+    pub(crate) slots: Arc<Semaphore>,
+    pub(crate) activity: Arc<Activity>,
+    pub(crate) door: Door,
+    pub(crate) began: Timestamp,
+    /// No new calls are taken; everything else is answered.
+    pub(crate) drain: CancellationToken,
     /// Nothing new is taken.
     pub(crate) stop: CancellationToken,
     /// Calls are given up.
@@ -102,6 +127,8 @@ pub(crate) struct Shared {
 
 /// What all clients of one principal share.
 pub(crate) struct Core {
+    pub(crate) who: Identity,
+    pub(crate) record: Record,
     pub(crate) host: Host,
     pub(crate) clients: Clients,
     pub(crate) views: Arc<Views>,
@@ -118,6 +145,8 @@ pub(crate) struct Core {
     pub(crate) info: String,
     /// Names are those of the one server.
     pub(crate) own_names: bool,
+    /// No new calls are taken.
+    drain: CancellationToken,
     /// Nothing new is taken.
     pub(crate) stop: CancellationToken,
     /// Calls are given up.
@@ -148,6 +177,11 @@ impl Gateway {
             limits: LIMITS,
             naming: settings.naming,
             info,
+            slots: Arc::new(Semaphore::new(LIMITS.connections)),
+            activity: settings.activity,
+            door: Door::new(settings.keys),
+            began: Timestamp::now(),
+            drain: CancellationToken::new(),
             stop: CancellationToken::new(),
             abort: CancellationToken::new(),
             tasks: TaskTracker::new(),
@@ -184,10 +218,21 @@ impl Gateway {
         listen::serve(&self.shared, listener).await;
     }
 
+    /// Takes no new calls, and waits for at most `grace` for those that are under way. Whoever looks is
+    /// told that it is not ready any more.
+    pub async fn drain(&self, grace: Duration) {
+        let shared = &self.shared;
+        shared.drain.cancel();
+        let cores = shared.tenants.cores();
+        let ended = join_all(cores.iter().map(|core| core.idle()));
+        tokio::time::timeout(grace, ended).await.ok();
+    }
+
     /// Takes nothing new, waits for at most `grace` for what is under way, gives up the rest, and ends
     /// what was opened.
     pub async fn stop(&self, grace: Duration) {
         let shared = &self.shared;
+        shared.drain.cancel();
         shared.stop.cancel();
         shared.tasks.close();
         let cores = shared.tenants.cores();
@@ -199,10 +244,18 @@ impl Gateway {
     }
 }
 
+impl Shared {
+    /// Connections of clients.
+    pub(crate) fn connections(&self) -> usize {
+        self.limits.connections - self.slots.available_permits()
+    }
+}
+
 impl Core {
     /// Begins to serve the tools of `host`, whose questions `clients` answer.
     pub(crate) fn start(
         shared: &Arc<Shared>,
+        (who, record): (Identity, Record),
         (host, clients): (Host, Clients),
         kept: Option<PathBuf>,
     ) -> Arc<Self> {
@@ -212,6 +265,8 @@ impl Core {
         let news = Arc::new(News::default());
         let followed = host.clone();
         let core = Arc::new(Self {
+            who,
+            record,
             host,
             clients,
             views: Arc::clone(&views),
@@ -223,6 +278,7 @@ impl Core {
             room: Arc::new(Semaphore::new(shared.limits.calls)),
             info,
             own_names: own,
+            drain: shared.drain.clone(),
             stop: shared.stop.child_token(),
             abort: shared.abort.child_token(),
             tasks: TaskTracker::new(),
@@ -236,6 +292,22 @@ impl Core {
             }
         });
         core
+    }
+
+    /// Room for one more call.
+    pub(crate) fn slot(&self) -> Result<OwnedSemaphorePermit, Fault> {
+        if self.drain.is_cancelled() {
+            return Err(busy("the gateway is ending"));
+        }
+        let slot = Arc::clone(&self.room).try_acquire_owned();
+        slot.map_err(|_| busy(&format!("{} calls are under way", self.limits.calls)))
+    }
+
+    /// Waits until no call is under way.
+    async fn idle(&self) {
+        let all = u32::try_from(self.limits.calls).unwrap_or(u32::MAX);
+        // It is never closed.
+        self.room.acquire_many(all).await.ok();
     }
 
     /// Waits for at most `grace` for what is under way, and gives up the rest. Nothing new is taken

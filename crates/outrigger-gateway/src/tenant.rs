@@ -18,7 +18,7 @@ use outrigger_host::Host;
 use tokio::sync::{Mutex as Door, OnceCell};
 
 use crate::clients::Clients;
-use crate::gateway::{Core, Shared};
+use crate::gateway::{Core, Record, Shared};
 
 /// What is under way when a principal's servers are closed may take this long.
 const GRACE: Duration = Duration::from_secs(5);
@@ -61,6 +61,8 @@ pub struct Tenant {
     /// The file where it is kept what was last known of the tools; one for each configuration and
     /// principal.
     pub kept: Option<PathBuf>,
+    /// Where its calls are recorded.
+    pub record: Record,
     /// Ends the host, and what belongs to it.
     pub end: Box<dyn End>,
 }
@@ -148,7 +150,7 @@ impl Tenants {
         let place = self.place(shared, who)?;
         let opening = place.opened.get_or_try_init(|| async {
             let tenant = self.keeper.open(who).await?;
-            Ok(Opened::new(shared, tenant))
+            Ok(Opened::new(shared, who.clone(), tenant))
         });
         let opened: Result<&Opened, String> = Box::pin(opening).await;
         match opened {
@@ -217,11 +219,13 @@ impl Tenants {
         }
     }
 
-    /// Everybody who is served now.
+    /// Everybody who is served now, whoever runs the gateway first.
     pub(crate) fn cores(&self) -> Vec<Arc<Core>> {
         let all = lock(&self.all);
         let opened = all.values().filter_map(|place| place.opened.get());
-        opened.map(|opened| Arc::clone(&opened.core)).collect()
+        let mut cores: Vec<_> = opened.map(|opened| Arc::clone(&opened.core)).collect();
+        cores.sort_by(|one, other| one.who.name().cmp(&other.who.name()));
+        cores
     }
 
     /// Ends what was opened, all at once. Nothing is under way any more.
@@ -259,15 +263,16 @@ impl Place {
 }
 
 impl Opened {
-    fn new(shared: &Arc<Shared>, tenant: Tenant) -> Self {
+    fn new(shared: &Arc<Shared>, who: Identity, tenant: Tenant) -> Self {
         let Tenant {
             host,
             clients,
             kept,
+            record,
             end,
         } = tenant;
         Self {
-            core: Core::start(shared, (host, clients), kept),
+            core: Core::start(shared, (who, record), (host, clients), kept),
             end: Door::new(Some(end)),
         }
     }

@@ -151,7 +151,7 @@ impl Asked {
 impl Session {
     /// Follows the references to secrets, runs the hooks of the start, and starts the servers.
     pub(crate) async fn open(opening: Opening<'_>) -> Result<Self, CommandError> {
-        let (common, screen, record) = (opening.common, opening.screen, opening.record);
+        let (common, screen, record) = (opening.common, opening.screen, &opening.record);
         let principal = opening.person.principal();
         let mut policy = Policy::new(&opening.config.policy, opening.allow)?;
         if let Some(name) = principal {
@@ -161,7 +161,7 @@ impl Session {
         let storage = Storage::of(common).await?;
         let journal = record.journal(&storage, screen)?;
         let pins = pins(&storage, common, opening.config, record.pin_mode(common))?;
-        let person = Person::of(&opening.person, &storage, common, screen)?;
+        let person = Person::of(&opening, &storage, journal.as_ref())?;
         let wire = Wire::open(common)?;
         let mut config = with_secrets(opening.config, journal.is_some(), common, screen).await?;
         config.hide(storage.secrets().to_vec());
@@ -173,7 +173,7 @@ impl Session {
         observers.extend(world::observer(common));
         let secrets = config.secrets();
         let options = RunOptions { observers, secrets };
-        let (run, started) = begun(record, journal.as_ref(), options).await?;
+        let (run, started) = begun(opening.record, journal.as_ref(), options).await?;
         traces::follow(run.redactor());
         let taps = wire.taps(&run, common, screen);
         let hooks = Arc::new(hooks::of(&config, world::runner(common))?);

@@ -139,9 +139,7 @@ impl Session {
         as_task: bool,
     ) -> Result<Made, Fault> {
         let core = &self.core;
-        let most = core.limits.calls;
-        let slot = Arc::clone(&core.room).try_acquire_owned();
-        let slot = slot.map_err(|_| busy(&format!("{most} calls are under way")))?;
+        let slot = core.slot()?;
         let entry = self.lead(task, &params.name).await;
         let host_name = entry.as_ref().map_or(&params.name, |entry| &entry.host);
         let (flight, asked) = self.flight(task, progress, as_task);

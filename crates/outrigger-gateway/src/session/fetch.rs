@@ -18,7 +18,7 @@ use tokio_util::sync::CancellationToken;
 
 use super::call::{Ended, Made};
 use super::offers::{not_found, read};
-use super::{Session, Task, busy};
+use super::{Session, Task};
 use crate::client::Meta;
 use crate::flight::Flight;
 use crate::front;
@@ -103,9 +103,7 @@ impl Session {
         wanted: Wanted,
     ) -> Result<Made, Fault> {
         let core = &self.core;
-        let slot = Arc::clone(&core.room).try_acquire_owned();
-        let most = core.limits.calls;
-        let slot = slot.map_err(|_| busy(&format!("{most} calls are under way")))?;
+        let slot = core.slot()?;
         let progress = Meta::of(task.params.as_deref()).and_then(|meta| meta.progress);
         let (flight, asked) = self.flight(task, progress, false);
         let known = core.clients.enter(Arc::clone(&flight));

@@ -5,6 +5,7 @@ mod cases;
 mod expansion;
 mod files;
 mod foreign;
+mod gateway;
 mod layers;
 mod messages;
 mod oauth;

@@ -6,14 +6,14 @@ use std::process::ExitCode;
 use std::sync::Arc;
 use std::time::Duration;
 
-use outrigger_gateway::{Gateway, ListenError, Listener, Naming, Settings};
+use outrigger_gateway::{Activity, Gateway, ListenError, Listener, Naming, Settings};
 use outrigger_host::config::GatewaySettings;
 use tokio::task::JoinSet;
 
 use crate::cli::{Common, ServeArgs};
 use crate::error::{CommandError, Exit};
 use crate::screen::{Label, Screen};
-use crate::session;
+use crate::{session, surroundings};
 use keeper::Sessions;
 
 /// What is under way when it is to end may take this long. Hosts that end a program wait for 2 s.
@@ -37,6 +37,12 @@ pub(crate) async fn run(
     // Whoever cannot be connected to need not start anything.
     let listeners = listeners(&args, &access).await?;
     let is_local = listeners.is_empty() || listeners.iter().any(|it| it.is_local(&access));
+    // Whoever waits at a pipe waits for a moment only.
+    let drain = match listeners.is_empty() {
+        true => Duration::ZERO,
+        false => access.drain_timeout.value,
+    };
+    let activity = Arc::new(Activity::default());
     let settings = Settings {
         version: env!("CARGO_PKG_VERSION").to_owned(),
         naming: match args.server {
@@ -44,8 +50,10 @@ pub(crate) async fn run(
             None => Naming::ServerAndTool,
         },
         access,
+        activity: Arc::clone(&activity),
+        keys: surroundings::page_keys(common).ok(),
     };
-    let sessions = Sessions::new(common, args, config, screen);
+    let sessions = Sessions::new(common, args, config, screen).seen_by(activity);
     let (trouble, broken) = (sessions.trouble(), sessions.broken());
     let gateway = Gateway::start(Arc::new(sessions), settings);
     // Others' servers are started when they come.
@@ -55,9 +63,17 @@ pub(crate) async fn run(
         Ok(())
     };
     if opened.is_ok() {
+        let mut serving = Box::pin(serve(&gateway, listeners, screen));
         tokio::select! {
-            () = Box::pin(serve(&gateway, listeners, screen)) => {}
-            () = session::interrupted() => {}
+            () = &mut serving => {}
+            () = session::interrupted() => tokio::select! {
+                () = gateway.drain(drain) => {}
+                // It goes on for those that are under way, and for who looks whether it is ready.
+                () = &mut serving => {}
+                // Asked twice.
+                () = session::interrupted() => {}
+                () = broken.cancelled() => {}
+            },
             () = broken.cancelled() => {}
         }
     }
@@ -79,6 +95,9 @@ async fn serve(gateway: &Gateway, listeners: Vec<Listener>, screen: Screen) {
     for listener in listeners {
         let at = screen.talk(Label::Good, "serving on");
         screen.say(format_args!("{at} {}", listener.place()));
+        if let Some((page, _)) = listener.page() {
+            screen.say(format_args!("status page: {page}/"));
+        }
         let gateway = gateway.clone();
         serving.spawn(async move { gateway.serve(listener).await });
     }
