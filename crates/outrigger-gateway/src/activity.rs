@@ -56,6 +56,22 @@ pub(crate) struct End {
     pub(crate) took_ms: u64,
 }
 
+impl Call {
+    fn begun(recorded: &Recorded, number: u32, tool: &str) -> Self {
+        Self {
+            run: recorded.run.clone(),
+            number,
+            tool: tool.chars().take(NAME).collect(),
+            server: None,
+            at: recorded.at,
+            waits: None,
+            decided: None,
+            sent: false,
+            end: None,
+        }
+    }
+}
+
 impl Activity {
     fn state(&self) -> MutexGuard<'_, State> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
@@ -65,7 +81,7 @@ impl Activity {
     pub(crate) fn calls(&self) -> (Vec<Call>, Vec<Call>) {
         let state = self.state();
         let mut open: Vec<_> = state.open.values().cloned().collect();
-        open.sort_by(|one, other| (one.at, one.number).cmp(&(other.at, other.number)));
+        open.sort_by_key(|call| (call.at, call.number));
         (open, state.recent.iter().cloned().collect())
     }
 
@@ -111,17 +127,7 @@ impl Observer for Activity {
     fn observe(&self, recorded: &Recorded) {
         match &recorded.event {
             Event::CallProposed { call, tool, .. } => {
-                let begun = Call {
-                    run: recorded.run.clone(),
-                    number: *call,
-                    tool: tool.chars().take(NAME).collect(),
-                    server: None,
-                    at: recorded.at,
-                    waits: None,
-                    decided: None,
-                    sent: false,
-                    end: None,
-                };
+                let begun = Call::begun(recorded, *call, tool);
                 let key = (recorded.run.clone(), *call);
                 self.state().open.insert(key, begun);
             }

@@ -186,13 +186,13 @@ impl Postgres {
                         start: &begin.start,
                         body: &begin.body,
                     };
-                    let begun = ledger::begin(connection, &run)
+                    let key = ledger::begin(connection, &run)
                         .await
                         .map_err(Stopped::by(at))?;
-                    lines.extend(begun.map(|key| (at, first_of(key, &run))));
-                    let known = match begun {
+                    lines.extend(key.map(|key| (at, first_of(key, &run))));
+                    let known = match key {
                         None if self.doubtful => ledger::known(connection, &run).await?,
-                        begun => begun,
+                        key => key,
                     };
                     *done = Some(Done::Begun(known));
                 }

@@ -232,7 +232,7 @@ impl Run {
         {
             return;
         }
-        std::future::pending().await
+        std::future::pending::<()>().await;
     }
 
     /// The first failure to record, if there was one.

@@ -12,7 +12,7 @@ use hyper::{HeaderMap, Method, Request, StatusCode};
 use jiff::Timestamp;
 use maud::{Markup, html};
 use outrigger_host::grants::{LASTS, Pattern};
-use outrigger_journal::{Approval, ApprovalState, Approvals, DecidedBy, Decision};
+use outrigger_journal::{Approval, ApprovalState, Approvals, DecidedBy, Decision, Journal};
 
 use super::key::{Notice, Visit};
 use super::layout::{lasting, layout, since};
@@ -34,7 +34,7 @@ pub(super) async fn answer(shared: &Arc<Shared>, request: Request<Incoming>) -> 
     let cores = shared.tenants.cores();
     let mut journals = cores.iter().filter_map(|core| core.record.journal.as_ref());
     // All have the same one, and without anybody there nothing waits.
-    let Some(approvals) = journals.next().map(|journal| journal.approvals()) else {
+    let Some(approvals) = journals.next().map(Journal::approvals) else {
         return not_found();
     };
     let visit = shared

@@ -205,7 +205,7 @@ async fn secrets_are_not_in_it(home: Home) {
     let run = home.journal.begin(started(), options).await.unwrap();
     run.record(proposed(1));
     let mut with = asked(1);
-    with.arguments = r#"{"key":"hunter2-long","n":1.50}"#.to_owned();
+    r#"{"key":"hunter2-long","n":1.50}"#.clone_into(&mut with.arguments);
     with.remarks = vec!["says hunter2-long".to_owned()];
     let id = home.journal.approvals().ask(&run, with).await.unwrap();
     let kept = found(&home.journal, &id).await.asked;

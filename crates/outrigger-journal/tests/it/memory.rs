@@ -118,7 +118,7 @@ fn peak() -> u64 {
 #[test]
 fn a_large_content_is_not_copied() {
     let home = Home::new();
-    let said = Role::start("memory::keeps_a_large_content", &home.path()).finish();
+    let said = Role::start("memory::keeps_a_large_content", home.path()).finish();
     let grown: u64 = said[0].parse().unwrap();
     assert!(grown < 16, "{grown} MiB more than the content itself");
 }
@@ -130,7 +130,7 @@ fn ten_thousand_events_take_bounded_memory() {
         "memory::records_much",
         "memory::records_much_into_a_locked_file",
     ] {
-        let said = Role::start(role, &home.path()).finish();
+        let said = Role::start(role, home.path()).finish();
         let grown: u64 = said[0].parse().unwrap();
         assert!(
             grown < 120,

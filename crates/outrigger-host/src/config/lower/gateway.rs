@@ -146,21 +146,7 @@ fn plain(report: &mut Report<'_>, entry: &Entry, gateway: &mut GatewaySettings) 
             gateway.allowed_hosts = hosts.unwrap_or_default();
         }
         "allowed_origins" => {
-            let origins = texts(report, &key, node).unwrap_or_default();
-            for origin in &origins {
-                let is_one = Url::parse(origin)
-                    .is_ok_and(|url| url.origin().ascii_serialization() == *origin);
-                if !is_one {
-                    let message = format!(
-                        "`{key}` has `{}`, which is no origin",
-                        origin.escape_debug()
-                    );
-                    report
-                        .error(node.at, &key, message)
-                        .hint("an origin is written as browsers do: `https://app.example.com`, without a path");
-                }
-            }
-            gateway.allowed_origins = origins;
+            gateway.allowed_origins = origins(report, &key, node);
         }
         "open_loopback" => {
             let open = value::truth(report, &key, node);
@@ -190,6 +176,25 @@ fn plain(report: &mut Report<'_>, entry: &Entry, gateway: &mut GatewaySettings) 
     }
     let noted = written(report, &[], entry);
     gateway.note(noted);
+}
+
+/// Pages, as browsers name them.
+fn origins(report: &mut Report<'_>, key: &str, node: &Node) -> Vec<String> {
+    let origins = texts(report, key, node).unwrap_or_default();
+    for origin in &origins {
+        let is_one =
+            Url::parse(origin).is_ok_and(|url| url.origin().ascii_serialization() == *origin);
+        if !is_one {
+            let message = format!(
+                "`{key}` has `{}`, which is no origin",
+                origin.escape_debug()
+            );
+            report.error(node.at, key, message).hint(
+                "an origin is written as browsers do: `https://app.example.com`, without a path",
+            );
+        }
+    }
+    origins
 }
 
 /// Who is asked, each once.

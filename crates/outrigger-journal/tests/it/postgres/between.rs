@@ -50,10 +50,10 @@ impl Between {
 /// nobody.
 fn carry(mut client: UnixStream, mut server: UnixStream, lose: &AtomicBool) {
     let (mut back, mut answers) = (client.try_clone().unwrap(), server.try_clone().unwrap());
-    let lost = Arc::new(AtomicBool::new(false));
-    let deaf = Arc::clone(&lost);
+    let gone = Arc::new(AtomicBool::new(false));
+    let deaf = Arc::clone(&gone);
     thread::spawn(move || {
-        let mut some = [0; 1 << 16];
+        let mut some = vec![0; 1 << 16];
         while let Ok(read @ 1..) = answers.read(&mut some) {
             if deaf.load(Ordering::SeqCst) {
                 // It has answered, so it is done.
@@ -66,19 +66,19 @@ fn carry(mut client: UnixStream, mut server: UnixStream, lose: &AtomicBool) {
         back.shutdown(std::net::Shutdown::Both).ok();
         answers.shutdown(std::net::Shutdown::Both).ok();
     });
-    let mut some = [0; 1 << 16];
+    let mut some = vec![0; 1 << 16];
     while let Ok(read @ 1..) = client.read(&mut some) {
         let said = &some[..read];
         let commit = said.windows(6).any(|words| words == b"COMMIT");
         if commit && lose.swap(false, Ordering::SeqCst) {
-            lost.store(true, Ordering::SeqCst);
+            gone.store(true, Ordering::SeqCst);
         }
         if server.write_all(said).is_err() {
             break;
         }
     }
     // A client that is gone: the other thread ends with the server's answer, or now.
-    if !lost.load(Ordering::SeqCst) {
+    if !gone.load(Ordering::SeqCst) {
         server.shutdown(std::net::Shutdown::Both).ok();
     }
 }

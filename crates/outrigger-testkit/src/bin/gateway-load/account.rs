@@ -130,7 +130,10 @@ async fn ledger(place: &Place, program: &Path) -> Result<BTreeMap<u64, Entry>, F
             Some("call_proposed") => {
                 let arguments: Value =
                     serde_json::from_str(event["arguments"].as_str().unwrap_or("{}"))?;
-                entry.text = arguments["text"].as_str().unwrap_or_default().to_owned();
+                arguments["text"]
+                    .as_str()
+                    .unwrap_or_default()
+                    .clone_into(&mut entry.text);
             }
             Some("call_ended") => {
                 let outcome = event["outcome"].as_str().unwrap_or_default();

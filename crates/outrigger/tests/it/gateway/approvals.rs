@@ -2,6 +2,7 @@
 
 use serde_json::{Value, json};
 
+use super::principals::{Somebody, principal};
 use super::served::{Line, Served, modern_with};
 use super::text;
 use crate::place::{Place, Ran, until};
@@ -245,4 +246,69 @@ fn a_client_of_either_era_over_http_waits_and_is_let_go() {
         place.json(&["approvals", "show", id(&waits), "--json"])["state"] == "expired"
     });
     assert_eq!(log.of("tools/call").len(), 0);
+}
+
+#[test]
+fn each_principal_waits_under_its_own_name() {
+    let (place, log) = queue("'queue'", "");
+    let tokens = ["alice", "bob"].map(|name| principal(&place, name, ""));
+    let served = Served::start(&place, &[]);
+    let [alice, bob] = tokens
+        .each_ref()
+        .map(|token| Somebody::with(&served, token));
+    let call = |somebody: &Somebody<'_>, words: &str| {
+        let answer = somebody.call("lab__repeat", json!({ "text": words }));
+        text(&answer).to_owned()
+    };
+    std::thread::scope(|scope| {
+        let first = scope.spawn(|| call(&alice, "of alice"));
+        let second = scope.spawn(|| call(&bob, "of bob"));
+        let mut all = Value::Null;
+        until("both wait", || {
+            all = place.json(&["approvals", "list", "--json"]);
+            all.as_array().is_some_and(|all| all.len() == 2)
+        });
+        let of = |name: &str| {
+            let mut waiting = all.as_array().unwrap().iter();
+            let found = waiting.find(|waiting| waiting["principal"] == name);
+            found.unwrap_or_else(|| panic!("nothing of {name}: {all}"))
+        };
+        let (of_alice, of_bob) = (of("alice"), of("bob"));
+        // Both are the first of their runs.
+        assert_eq!((&of_alice["call"], &of_bob["call"]), (&json!(1), &json!(1)));
+        let metrics = served.request("GET", "/metrics", &[], b"").body;
+        for line in [
+            "outrigger_calls_in_flight 2",
+            "outrigger_approvals_waiting 2",
+            "outrigger_principals 2",
+            "outrigger_server_state{server=\"lab\",state=\"ready\"} 2",
+        ] {
+            assert!(
+                metrics.lines().any(|it| it == line),
+                "no `{line}`: {metrics}"
+            );
+        }
+        let status = served.request("GET", "/", &[], b"").body;
+        for part in ["For alice", "For bob", id(of_alice), id(of_bob)] {
+            assert!(status.contains(part), "no `{part}`: {status}");
+        }
+        // A proxy on this machine passes on what comes from elsewhere.
+        let passed_on = [("X-Forwarded-For", "192.0.2.1")];
+        for path in ["/", "/metrics", "/approvals"] {
+            assert_eq!(served.request("GET", path, &passed_on, b"").status, 404);
+        }
+        assert_eq!(served.request("GET", "/ready", &passed_on, b"").status, 200);
+
+        good(place.run(&["approvals", "approve", id(of_alice), "--remember"]));
+        assert_eq!(first.join().unwrap(), "of alice");
+        assert_eq!(log.of("tools/call").len(), 1, "bob's waits");
+        good(place.run(&["approvals", "decline", id(of_bob)]));
+        assert!(second.join().unwrap().starts_with("Not called"));
+        // What was said with a yes is said for one of them.
+        assert_eq!(call(&alice, "of alice"), "of alice");
+        let again = scope.spawn(|| call(&bob, "of alice"));
+        good(place.run(&["approvals", "decline", id(&waiting(&place))]));
+        assert!(again.join().unwrap().starts_with("Not called"));
+    });
+    assert_eq!(log.of("tools/call").len(), 2);
 }
