@@ -108,11 +108,7 @@ impl Storage {
     }
 
     /// The artifacts of this journal.
-    pub(crate) fn artifacts(
-        &self,
-        common: &Common,
-        journal: &Journal,
-    ) -> Result<Artifacts, CommandError> {
+    pub(crate) fn artifacts(common: &Common, journal: &Journal) -> Result<Artifacts, CommandError> {
         Ok(Artifacts::open(&surroundings::artifacts(common)?, journal))
     }
 }

@@ -38,9 +38,10 @@ pub(crate) async fn run(
     let listeners = listeners(&args, &access).await?;
     let is_local = listeners.is_empty() || listeners.iter().any(|it| it.is_local(&access));
     // Whoever waits at a pipe waits for a moment only.
-    let drain = match listeners.is_empty() {
-        true => Duration::ZERO,
-        false => access.drain_timeout.value,
+    let drain = if listeners.is_empty() {
+        Duration::ZERO
+    } else {
+        access.drain_timeout.value
     };
     let activity = Arc::new(Activity::default());
     let settings = Settings {
@@ -63,17 +64,9 @@ pub(crate) async fn run(
         Ok(())
     };
     if opened.is_ok() {
-        let mut serving = Box::pin(serve(&gateway, listeners, screen));
+        let serving = Box::pin(serve(&gateway, listeners, screen));
         tokio::select! {
-            () = &mut serving => {}
-            () = session::interrupted() => tokio::select! {
-                () = gateway.drain(drain) => {}
-                // It goes on for those that are under way, and for who looks whether it is ready.
-                () = &mut serving => {}
-                // Asked twice.
-                () = session::interrupted() => {}
-                () = broken.cancelled() => {}
-            },
+            () = Box::pin(until_asked(&gateway, serving, drain)) => {}
             () = broken.cancelled() => {}
         }
     }
@@ -81,6 +74,25 @@ pub(crate) async fn run(
     match trouble.take() {
         Some(error) => Err(error),
         None => Ok(Exit::Done.into()),
+    }
+}
+
+/// Goes on until it is asked to end, and then for those that are under way, and for who looks whether
+/// it is ready.
+async fn until_asked(
+    gateway: &Gateway,
+    mut serving: impl Future<Output = ()> + Unpin,
+    drain: Duration,
+) {
+    tokio::select! {
+        () = &mut serving => return,
+        () = session::interrupted() => {}
+    }
+    tokio::select! {
+        () = gateway.drain(drain) => {}
+        () = &mut serving => {}
+        // Asked twice.
+        () = session::interrupted() => {}
     }
 }
 
