@@ -7,6 +7,7 @@
     reason = "chores start programs, read the environment and talk"
 )]
 
+mod browser;
 mod check;
 mod clients;
 mod conformance;
@@ -22,7 +23,7 @@ use std::process::ExitCode;
 
 const USAGE: &str = "\
 cargo xtask CHORE
-  test [ARG...]   install the servers, clients and database that tests need, then run all tests (ARGs go to `cargo test`)
+  test [ARG...]   install the servers, clients, browser and database that tests need, then run all tests (ARGs go to `cargo test`)
   check           formatting, lints, documentation, dependencies
   servers         only install the servers and clients
   conformance     the official conformance suite: the connection as a client, the gateway as a server
@@ -34,7 +35,9 @@ fn main() -> ExitCode {
     let chore = words.next().unwrap_or_default();
     let rest: Vec<String> = words.collect();
     let done = match chore.as_str() {
-        "test" => installed().and_then(|()| steps::test(&rest)),
+        "test" => installed()
+            .and_then(|()| browser::install())
+            .and_then(|()| steps::test(&rest)),
         "check" => check::all(),
         "servers" => installed(),
         "conformance" => conformance::all(),

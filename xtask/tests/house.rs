@@ -37,7 +37,7 @@ const ARROWS: [(&str, &[&str]); 13] = [
     ),
     (
         "outrigger-gateway",
-        &["outrigger-connect", "outrigger-host"],
+        &["outrigger-connect", "outrigger-host", "outrigger-journal"],
     ),
     ("outrigger-local", &["outrigger-model"]),
     (

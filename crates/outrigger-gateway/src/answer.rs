@@ -22,7 +22,7 @@ const MARK: &str = "outrigger/call";
 
 /// What a person can do where a rule asks and nobody answers.
 const HOW_TO_ALLOW: &str = " The person who runs this gateway can allow it by a rule of its configuration or with \
-    `--allow`; a client that takes questions (elicitation) is asked.";
+    `--allow`, or let such calls wait for them (`gateway.approvals`); a client that takes questions (elicitation) is asked.";
 
 /// What is told of a tool whose definition nobody has approved as it is now.
 pub(crate) const HELD_BACK: &str = "Not called: the server has changed this tool's definition since it was \

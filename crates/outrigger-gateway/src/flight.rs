@@ -37,6 +37,8 @@ struct Line {
     outlet: Outlet,
     /// What it wants progress to be called by.
     progress: Option<Box<RawValue>>,
+    /// What it was told last: progress only grows.
+    told: f64,
 }
 
 /// A question for the next round.
@@ -62,7 +64,7 @@ impl Flight {
             client,
             session: Arc::downgrade(session),
             asks: None,
-            line: Line::new(outlet, progress),
+            line: Mutex::new(Line::new(outlet, progress)),
             task: OnceLock::new(),
             lacks: OnceLock::new(),
         }
@@ -87,10 +89,7 @@ impl Flight {
 
     /// Its client has come back for the next round.
     pub(crate) fn goes_on(&self, outlet: Outlet, progress: Option<&RawValue>) {
-        *self.line() = Line {
-            outlet,
-            progress: progress.map(ToOwned::to_owned),
-        };
+        *self.line() = Line::new(outlet, progress);
     }
 
     /// It has become a task: what it says of how far it is, is said of the task.
@@ -103,8 +102,11 @@ impl Flight {
         if let (Some(task), Some(words)) = (self.task.get(), &progress.message) {
             task.said(words);
         }
-        let line = self.line();
+        let mut line = self.line();
         let Some(token) = &line.progress else { return };
+        if progress.progress <= line.told {
+            return;
+        }
         let mut params = format!(
             "{{\"progressToken\":{},\"progress\":{}",
             token.get(),
@@ -117,8 +119,19 @@ impl Flight {
             let _ = write!(params, ",\"message\":{}", wire::quote(words));
         }
         params.push('}');
+        line.told = progress.progress;
         line.outlet
             .hint(message::notification("notifications/progress", &params));
+    }
+
+    /// When nobody reads any more what belongs to it.
+    pub(crate) async fn abandoned(&self) {
+        let outlet = self.line().outlet.clone();
+        outlet.closed().await;
+        if self.task.get().is_some() {
+            // Its client comes back and asks for it.
+            std::future::pending::<()>().await;
+        }
     }
 
     /// Passes a log message on, if its client wants to hear it.
@@ -180,11 +193,12 @@ impl Flight {
 }
 
 impl Line {
-    fn new(outlet: Outlet, progress: Option<&RawValue>) -> Mutex<Self> {
-        Mutex::new(Self {
+    fn new(outlet: Outlet, progress: Option<&RawValue>) -> Self {
+        Self {
             outlet,
             progress: progress.map(ToOwned::to_owned),
-        })
+            told: f64::NEG_INFINITY,
+        }
     }
 }
 

@@ -19,6 +19,7 @@ use serde::Deserialize;
 use serde_json::json;
 use serde_json::value::RawValue;
 
+use crate::approval::{Approval, Approvers};
 use crate::clients::Clients;
 use crate::flight::Flight;
 
@@ -28,12 +29,9 @@ const PATIENCE: Duration = Duration::from_mins(10);
 const SHOWN: usize = 4000;
 
 impl Clients {
-    /// Asks the client that makes a call whether it may run, where `earlier` has no answer.
-    pub fn approver(&self, earlier: Arc<dyn Approver>) -> Arc<dyn Approver> {
-        Arc::new(Approval {
-            clients: self.clone(),
-            earlier,
-        })
+    /// Asks about the calls of clients.
+    pub fn approver(&self, approvers: Approvers) -> Arc<dyn Approver> {
+        Arc::new(Approval::new(self.clone(), approvers))
     }
 
     /// Puts servers' questions to the client whose call they belong to.
@@ -54,35 +52,12 @@ impl Clients {
     }
 }
 
-struct Approval {
-    clients: Clients,
-    earlier: Arc<dyn Approver>,
-}
-
 /// What came of an elicitation.
 #[derive(Deserialize)]
 struct Elicited {
     action: String,
     #[serde(default)]
     content: Option<Box<RawValue>>,
-}
-
-#[async_trait]
-impl Approver for Approval {
-    async fn ask(&self, question: Question<'_>) -> Answer {
-        let earlier = self.earlier.ask(question).await;
-        if earlier != Answer::Nobody {
-            return earlier;
-        }
-        match self.clients.current() {
-            Some(flight) => approve(&flight, &words(question)).await,
-            None => Answer::Nobody,
-        }
-    }
-
-    fn is_one_person(&self) -> bool {
-        false
-    }
 }
 
 /// Asks the client of a call to approve something.
@@ -111,7 +86,7 @@ pub(crate) async fn approve(flight: &Flight, words: &str) -> Answer {
     }
 }
 
-fn words(question: Question<'_>) -> String {
+pub(crate) fn words(question: Question<'_>) -> String {
     let tool = question.tool;
     let visible = |text: &str| hidden::visible(text, |_| false).into_owned();
     let mut arguments = visible(question.arguments);

@@ -10,14 +10,18 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use futures::future::join_all;
+use jiff::Timestamp;
 use outrigger_connect::ServerName;
 use outrigger_connect::wire::quote;
 use outrigger_host::Host;
 use outrigger_host::config::GatewaySettings;
+use outrigger_journal::{Journal, Run};
 use tokio::io::{AsyncRead, AsyncWrite};
+use tokio::sync::Semaphore;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
+use crate::activity::Activity;
 use crate::auth::Auth;
 use crate::changes::News;
 use crate::clients::Clients;
@@ -27,10 +31,11 @@ use crate::message::Fault;
 use crate::parked::Parked;
 use crate::pipe;
 use crate::room::{Place, Room};
-use crate::session::Made;
+use crate::session::{Made, busy};
 use crate::tasks::Tasks;
 use crate::tenant::{Identity, Keeper, Tenants};
 use crate::view::Views;
+use crate::web::Door;
 
 /// How long a listing waits for servers of which nothing is known from before. Hosts wait for 10 s.
 pub(crate) const FIRST_LISTING: Duration = Duration::from_secs(8);
@@ -57,6 +62,19 @@ pub struct Settings {
     pub naming: Naming,
     /// Who may connect, and how much each may do.
     pub access: GatewaySettings,
+    /// An observer of the runs of all principals, for pages and metrics.
+    pub activity: Arc<Activity>,
+    /// The folder where it is kept who may decide on the page; without it nobody may.
+    pub keys: Option<PathBuf>,
+}
+
+/// Where the calls of a principal are recorded.
+#[derive(Clone, Default)]
+pub struct Record {
+    /// The journal.
+    pub journal: Option<Journal>,
+    /// The run in it.
+    pub run: Option<Run>,
 }
 
 /// Bounds on what clients may do.
@@ -93,6 +111,13 @@ pub(crate) struct Shared {
     naming: Naming,
     /// `serverInfo` as JSON.
     info: String,
+    /// A permit for each connection.
+    pub(crate) slots: Arc<Semaphore>,
+    pub(crate) activity: Arc<Activity>,
+    pub(crate) door: Door,
+    pub(crate) began: Timestamp,
+    /// No new calls are taken; everything else is answered.
+    pub(crate) drain: CancellationToken,
     /// Nothing new is taken.
     pub(crate) stop: CancellationToken,
     /// Calls are given up.
@@ -103,6 +128,8 @@ pub(crate) struct Shared {
 
 /// What all clients of one principal share.
 pub(crate) struct Core {
+    pub(crate) who: Identity,
+    pub(crate) record: Record,
     pub(crate) host: Host,
     pub(crate) clients: Clients,
     pub(crate) views: Arc<Views>,
@@ -121,6 +148,8 @@ pub(crate) struct Core {
     pub(crate) info: String,
     /// Names are those of the one server.
     pub(crate) own_names: bool,
+    /// No new calls are taken.
+    drain: CancellationToken,
     /// Nothing new is taken.
     pub(crate) stop: CancellationToken,
     /// Calls are given up.
@@ -157,6 +186,11 @@ impl Gateway {
             rooms,
             naming: settings.naming,
             info,
+            slots: Arc::new(Semaphore::new(LIMITS.connections)),
+            activity: settings.activity,
+            door: Door::new(settings.keys),
+            began: Timestamp::now(),
+            drain: CancellationToken::new(),
             stop: CancellationToken::new(),
             abort: CancellationToken::new(),
             tasks: TaskTracker::new(),
@@ -193,10 +227,21 @@ impl Gateway {
         listen::serve(&self.shared, listener).await;
     }
 
+    /// Takes no new calls, and waits for at most `grace` for those that are under way. Whoever looks is
+    /// told that it is not ready any more.
+    pub async fn drain(&self, grace: Duration) {
+        let shared = &self.shared;
+        shared.drain.cancel();
+        let cores = shared.tenants.cores();
+        let ended = join_all(cores.iter().map(|core| core.idle()));
+        tokio::time::timeout(grace, ended).await.ok();
+    }
+
     /// Takes nothing new, waits for at most `grace` for what is under way, gives up the rest, and ends
     /// what was opened.
     pub async fn stop(&self, grace: Duration) {
         let shared = &self.shared;
+        shared.drain.cancel();
         shared.stop.cancel();
         shared.tasks.close();
         let cores = shared.tenants.cores();
@@ -211,6 +256,13 @@ impl Gateway {
 /// Rooms by the names of servers.
 type Rooms = Arc<HashMap<String, Room>>;
 
+impl Shared {
+    /// Connections of clients.
+    pub(crate) fn connections(&self) -> usize {
+        self.limits.connections - self.slots.available_permits()
+    }
+}
+
 impl Core {
     /// Lets a call through, to this server where it leads to one. What is given is to be kept until it
     /// has ended.
@@ -219,6 +271,9 @@ impl Core {
         server: Option<&ServerName>,
         cancel: &CancellationToken,
     ) -> Result<[Option<Place>; 2], Fault> {
+        if self.drain.is_cancelled() {
+            return Err(busy("the gateway is ending"));
+        }
         let own = self.room.enter(cancel).await?;
         let server = server.and_then(|server| self.rooms.get(server.as_str()));
         let of_server = match server {
@@ -231,7 +286,7 @@ impl Core {
     /// Begins to serve the tools of `host`, whose questions `clients` answer.
     pub(crate) fn start(
         shared: &Arc<Shared>,
-        who: &Identity,
+        (who, record): (&Identity, Record),
         (host, clients): (Host, Clients),
         kept: Option<PathBuf>,
     ) -> Arc<Self> {
@@ -246,6 +301,8 @@ impl Core {
         let news = Arc::new(News::default());
         let followed = host.clone();
         let core = Arc::new(Self {
+            who: who.clone(),
+            record,
             host,
             clients,
             views: Arc::clone(&views),
@@ -258,6 +315,7 @@ impl Core {
             rooms: Arc::clone(&shared.rooms),
             info,
             own_names: own,
+            drain: shared.drain.clone(),
             stop: shared.stop.child_token(),
             abort: shared.abort.child_token(),
             tasks: TaskTracker::new(),
@@ -271,6 +329,11 @@ impl Core {
             }
         });
         core
+    }
+
+    /// Waits until no call is under way.
+    async fn idle(&self) {
+        self.room.empty().await;
     }
 
     /// Waits for at most `grace` for what is under way, and gives up the rest. Nothing new is taken

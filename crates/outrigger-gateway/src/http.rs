@@ -26,6 +26,8 @@ use hyper::{HeaderMap, Method, Request, Response, StatusCode};
 use hyper_util::rt::{TokioIo, TokioTimer};
 use tokio::net::TcpStream;
 
+pub(crate) use body::Body;
+pub(crate) use post::whole;
 pub(crate) use sessions::Sessions;
 
 use crate::auth::{Refusal, Way, metadata};
@@ -35,7 +37,7 @@ use crate::message::{self, Fault};
 use crate::outlet::{Outlet, Reply};
 use crate::session::Session;
 use crate::tenant::{Identity, Unserved};
-use body::Body;
+use crate::web;
 
 /// Where it is served.
 pub(crate) const PATH: &str = "/mcp";
@@ -48,7 +50,7 @@ const LATER: Duration = Duration::from_secs(10);
 /// How long the head of a request may take, and a connection may be quiet.
 const HEAD: Duration = Duration::from_mins(2);
 
-type Answer = Response<Body>;
+pub(crate) type Answer = Response<Body>;
 
 /// Serves one connection.
 pub(crate) async fn serve(shared: Arc<Shared>, stream: TcpStream) {
@@ -92,6 +94,13 @@ struct Place {
     way: Way,
 }
 
+impl Place {
+    /// Whether both ends are on this machine.
+    fn is_local(&self) -> bool {
+        self.here.is_loopback() && self.way.peer.is_loopback()
+    }
+}
+
 async fn answer(shared: &Arc<Shared>, place: Place, request: Request<Incoming>) -> Answer {
     if let Err(why) = check::origin(request.headers(), &shared.access, place.here) {
         return refused(
@@ -107,8 +116,10 @@ async fn answer(shared: &Arc<Shared>, place: Place, request: Request<Incoming>) 
         (path, &Method::GET) if path.starts_with(metadata::WELL_KNOWN) => {
             described(shared, &request, path)
         }
-        ("/health", &Method::GET) => plain(StatusCode::OK, "ok\n"),
-        _ => plain(StatusCode::NOT_FOUND, "not found\n"),
+        _ => {
+            let local = place.is_local() && check::is_direct(request.headers());
+            web::answer(shared, request, local).await
+        }
     }
 }
 
@@ -134,7 +145,7 @@ fn described(shared: &Shared, request: &Request<Incoming>, path: &str) -> Answer
             "application/json",
             Body::whole(document.into()),
         ),
-        None => plain(StatusCode::NOT_FOUND, "not found\n"),
+        None => not_found(),
     }
 }
 
@@ -266,11 +277,15 @@ fn document(status: StatusCode, reply: Reply) -> Answer {
     typed(status, "application/json", Body::whole(reply.body))
 }
 
-fn plain(status: StatusCode, text: &'static str) -> Answer {
+pub(crate) fn not_found() -> Answer {
+    plain(StatusCode::NOT_FOUND, "not found\n")
+}
+
+pub(crate) fn plain(status: StatusCode, text: &'static str) -> Answer {
     typed(status, "text/plain", Body::whole(text.into()))
 }
 
-fn empty(status: StatusCode) -> Answer {
+pub(crate) fn empty(status: StatusCode) -> Answer {
     let mut answer = Response::new(Body::whole(bytes::Bytes::new()));
     *answer.status_mut() = status;
     answer

@@ -8,7 +8,9 @@
 //! Leaves out: models, the terminal and the environment. This crate listens, and besides the redirect
 //! of a login nothing else does.
 
+mod activity;
 mod answer;
+mod approval;
 mod auth;
 mod changes;
 mod client;
@@ -19,6 +21,7 @@ mod gateway;
 mod http;
 mod listen;
 mod message;
+mod metrics;
 mod names;
 mod outlet;
 mod parked;
@@ -29,9 +32,12 @@ mod session;
 mod tasks;
 mod tenant;
 mod view;
+mod web;
 
+pub use activity::Activity;
+pub use approval::Approvers;
 pub use auth::{Token, TokenError};
 pub use clients::Clients;
-pub use gateway::{Gateway, Naming, Settings};
+pub use gateway::{Gateway, Naming, Record, Settings};
 pub use listen::{ListenError, Listener};
 pub use tenant::{End, Identity, Keeper, Tenant};

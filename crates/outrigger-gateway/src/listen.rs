@@ -106,6 +106,19 @@ impl Listener {
         }
     }
 
+    /// Where its pages are: for people on this machine.
+    pub fn page(&self) -> Option<(String, u16)> {
+        match &self.0 {
+            Kind::Tcp(listener) => {
+                let address = listener.local_addr().ok()?;
+                let local = address.ip().is_loopback();
+                local.then(|| (format!("http://{address}"), address.port()))
+            }
+            #[cfg(unix)]
+            Kind::Socket(..) => None,
+        }
+    }
+
     /// Where clients find it.
     pub fn place(&self) -> String {
         match &self.0 {
@@ -128,7 +141,12 @@ fn bind(place: &dyn std::fmt::Display, error: io::Error) -> ListenError {
 
 /// Serves whoever connects, until the gateway is stopped.
 pub(crate) async fn serve(shared: &Arc<Shared>, listener: Listener) {
-    let room = Arc::new(Semaphore::new(shared.limits.connections));
+    if let Some((url, port)) = listener.page()
+        && let Err(error) = shared.door.opens(&url, port)
+    {
+        tracing::warn!(%error, "nobody can decide on the page: its key cannot be kept");
+    }
+    let room = Arc::clone(&shared.slots);
     tokio::select! {
         () = shared.stop.cancelled() => {}
         () = accept(shared, &listener, &room) => {}

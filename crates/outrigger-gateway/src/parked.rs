@@ -58,6 +58,11 @@ impl<T> Parked<T> {
         waiting.remove(state).map(|(_, call)| call)
     }
 
+    /// How many there are.
+    pub(crate) fn len(&self) -> usize {
+        self.waiting().len()
+    }
+
     /// Lets go of all of them.
     pub(crate) fn clear(&self) {
         self.waiting().clear();

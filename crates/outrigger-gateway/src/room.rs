@@ -94,6 +94,13 @@ impl Room {
         }
     }
 
+    /// Waits until no call is in it.
+    pub(crate) async fn empty(&self) {
+        let all = u32::try_from(self.most).unwrap_or(u32::MAX);
+        // It is never closed.
+        self.places.acquire_many(all).await.ok();
+    }
+
     /// Counts a call at this moment, if it is one of those that may come.
     fn count(&self, now: Instant) -> Result<(), Fault> {
         let Some((rate, forgiven)) = &self.rate else {

@@ -18,7 +18,7 @@ use outrigger_host::Host;
 use tokio::sync::{Mutex as Door, OnceCell};
 
 use crate::clients::Clients;
-use crate::gateway::{Core, Shared};
+use crate::gateway::{Core, Record, Shared};
 
 /// What is under way when a principal's servers are closed may take this long.
 const GRACE: Duration = Duration::from_secs(5);
@@ -61,6 +61,8 @@ pub struct Tenant {
     /// The file where it is kept what was last known of the tools; one for each configuration and
     /// principal.
     pub kept: Option<PathBuf>,
+    /// Where its calls are recorded.
+    pub record: Record,
     /// Ends the host, and what belongs to it.
     pub end: Box<dyn End>,
 }
@@ -217,11 +219,13 @@ impl Tenants {
         }
     }
 
-    /// Everybody who is served now.
+    /// Everybody who is served now, whoever runs the gateway first.
     pub(crate) fn cores(&self) -> Vec<Arc<Core>> {
         let all = lock(&self.all);
         let opened = all.values().filter_map(|place| place.opened.get());
-        opened.map(|opened| Arc::clone(&opened.core)).collect()
+        let mut cores: Vec<_> = opened.map(|opened| Arc::clone(&opened.core)).collect();
+        cores.sort_by(|one, other| one.who.name().cmp(&other.who.name()));
+        cores
     }
 
     /// Ends what was opened, all at once. Nothing is under way any more.
@@ -264,10 +268,11 @@ impl Opened {
             host,
             clients,
             kept,
+            record,
             end,
         } = tenant;
         Self {
-            core: Core::start(shared, who, (host, clients), kept),
+            core: Core::start(shared, (who, record), (host, clients), kept),
             end: Door::new(Some(end)),
         }
     }

@@ -1,11 +1,17 @@
 //! Asking somebody whether a call may run.
 
+mod queue;
+
 use async_trait::async_trait;
+use outrigger_journal::{DecidedBy, Run};
 
 use crate::artifact::Given;
 use crate::catalog::CatalogTool;
 use crate::pins::ServerIdentity;
 pub use crate::pipeline::{Repeat, RepeatKey};
+use crate::policy::Principal;
+
+pub use queue::{Queue, Waiting};
 
 /// Somebody, or something, that answers for a person.
 ///
@@ -25,6 +31,12 @@ pub trait Approver: Send + Sync {
 /// What is asked.
 #[derive(Debug, Clone, Copy)]
 pub struct Question<'a> {
+    /// The run.
+    pub run: &'a Run,
+    /// Number of the call within it.
+    pub call: u32,
+    /// Who wants it.
+    pub principal: Principal,
     /// The tool.
     pub tool: &'a CatalogTool,
     /// Its server; `None` for one of ours.
@@ -61,8 +73,46 @@ pub enum Answer {
         /// Words for the model.
         reason: Option<String>,
     },
+    /// A person somewhere else, or nobody in the end.
+    Decided {
+        /// Whether it may run.
+        allowed: bool,
+        /// Where it was decided, or [`DecidedBy::Nobody`].
+        by: DecidedBy,
+        /// Words for the model, or what else was decided with it.
+        reason: Option<String>,
+    },
     /// There is nobody to ask.
     Nobody,
+}
+
+impl Answer {
+    /// The same yes or no about one call, given there.
+    #[must_use]
+    pub fn by(self, by: DecidedBy) -> Self {
+        let (allowed, reason) = match self {
+            Self::Once => (true, None),
+            Self::No { reason } => (false, reason),
+            other => return other,
+        };
+        Self::Decided {
+            allowed,
+            by,
+            reason,
+        }
+    }
+
+    /// Nobody has answered.
+    pub fn is_nobody(&self) -> bool {
+        matches!(
+            self,
+            Self::Nobody
+                | Self::Decided {
+                    by: DecidedBy::Nobody,
+                    ..
+                }
+        )
+    }
 }
 
 /// An approver for runs without a person.

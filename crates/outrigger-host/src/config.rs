@@ -60,7 +60,9 @@ pub use artifacts::ArtifactSettings;
 pub use cases::{PolicyCase, policy_cases};
 pub use defaults::ServerDefaults;
 pub use discovery::{DiscoveryMode, DiscoverySettings, Searcher};
-pub use gateway::{ClientLimits, Credentials, GatewaySettings, OAuthResource, PrincipalSettings};
+pub use gateway::{
+    ApprovalWay, ClientLimits, Credentials, GatewaySettings, OAuthResource, PrincipalSettings,
+};
 pub use hook::{HookEvent, HookSettings};
 pub use kept::{Kept, kept};
 pub use literal::{Literal, literal_name};
@@ -113,7 +115,7 @@ pub struct Config {
     pub artifacts: ArtifactSettings,
     /// How much of what tools return a model is shown.
     pub results: ResultSettings,
-    /// Who may connect to the gateway.
+    /// Who may connect to the gateway, who approves their calls, and how it ends.
     pub gateway: GatewaySettings,
     /// Where state is kept that replicas share; see [`Config::resolve_storage`].
     pub storage: StorageSettings,

@@ -363,7 +363,7 @@ fn written(path: &Path, kept: &Kept) -> Result<String, KeptFileError> {
 }
 
 /// The server of a question, as grants name it.
-fn server(question: Question<'_>) -> String {
+pub(crate) fn server(question: Question<'_>) -> String {
     match question.server {
         Some(identity) => identity.key(),
         None => format!("{}@builtin", question.tool.server),

@@ -304,6 +304,15 @@ pub enum Event {
         #[serde(default, skip_serializing_if = "Option::is_none")]
         reason: Option<String>,
     },
+    /// A rule asks, and the call waits until a person decides elsewhere.
+    CallWaits {
+        /// Number of the call.
+        call: u32,
+        /// What it is called in the queue of approvals.
+        approval: String,
+        /// When it ends by itself.
+        until: Timestamp,
+    },
     /// A hook was run. What it changed of a call's arguments follows as another `call_prepared`.
     HookRan {
         /// Number of the call, for hooks about calls.

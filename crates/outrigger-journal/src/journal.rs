@@ -9,6 +9,7 @@ use std::time::Duration;
 
 use tokio::sync::{oneshot, watch};
 
+use crate::approvals::ApprovalWork;
 use crate::artifacts::index::{IndexDone, IndexWork};
 use crate::host::Hosts;
 use crate::read::{CallLine, Readers, RunSummary, UnknownCall};
@@ -149,6 +150,11 @@ impl Journal {
         self.shared.meter.commits()
     }
 
+    /// Bytes that wait for the disk.
+    pub fn queued(&self) -> u64 {
+        self.shared.meter.queued()
+    }
+
     /// Begins a run; `started` must be [`Event::RunStarted`]. Returns when that is on disk.
     pub async fn begin(&self, started: Event, options: RunOptions) -> Result<Run, JournalError> {
         Run::begin(Arc::clone(&self.shared), started, options).await
@@ -275,6 +281,16 @@ impl Shared {
     pub(crate) async fn index(&self, work: IndexWork) -> Result<IndexDone, JournalError> {
         let (answer, answered) = oneshot::channel();
         if !self.send(Command::Index(work, answer)) {
+            return Err(self.closed());
+        }
+        answered.await.unwrap_or_else(|_| Err(self.closed()))
+    }
+
+    /// Changes what waits for a person, and returns when that is on disk, or was found not to be so
+    /// any more.
+    pub(crate) async fn approval(&self, work: ApprovalWork) -> Result<bool, JournalError> {
+        let (answer, answered) = oneshot::channel();
+        if !self.send(Command::Approval(work, answer)) {
             return Err(self.closed());
         }
         answered.await.unwrap_or_else(|_| Err(self.closed()))

@@ -4,6 +4,7 @@
 //! what must be on disk before something happens goes through [`Run::record_durable`]. What is too
 //! large for an event is kept in [`Artifacts`]. Nothing here knows MCP or models.
 
+mod approvals;
 mod artifacts;
 mod audit;
 mod chain;
@@ -26,6 +27,7 @@ mod sqlite;
 mod store;
 mod writer;
 
+pub use approvals::{Approval, ApprovalState, Approvals, AskedApproval, Decision};
 pub use artifacts::{
     ArtifactAbout, ArtifactError, ArtifactLine, ArtifactOrigin, ArtifactRef, Artifacts, Digest,
     GcReport, GcRules, InvalidDigest, KnownOrigin, NewArtifact, SCHEME,

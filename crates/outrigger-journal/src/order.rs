@@ -86,6 +86,7 @@ impl Order {
                 self.calls.insert(*call, Stage::Open { intent: false });
             }
             Event::CallPrepared { call, .. }
+            | Event::CallWaits { call, .. }
             | Event::CallDecided { call, .. }
             | Event::CallCheckable { call, .. } => {
                 self.open(*call)?;

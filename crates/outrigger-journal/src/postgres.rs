@@ -7,6 +7,7 @@
 //! would hand our locks to others.
 
 mod apart;
+mod approvals;
 mod connect;
 mod documents;
 mod error;
@@ -149,12 +150,18 @@ impl Postgres {
         let mut transaction = connection.begin().await?;
         // Before others have to wait for this: contents are looked at.
         let mut all = index_works(&mut transaction, batch).await?;
-        if all.iter().any(Option::is_none) {
+        let has_lines = batch
+            .iter()
+            .any(|entry| matches!(entry, Pending::Begin(_) | Pending::Line(_)));
+        if has_lines {
             let mut head = Head::load(&mut transaction).await?;
             self.lines(&mut transaction, batch, &mut head, (one_by_one, &mut all))
                 .await?;
             head.store(&mut transaction).await?;
         }
+        // What waits belongs to a call, whose line may be one of these.
+        self.approval_works(&mut transaction, batch, &mut all)
+            .await?;
         transaction.commit().await?;
         Ok(all.into_iter().flatten().collect())
     }
@@ -195,7 +202,7 @@ impl Postgres {
                     }
                     *done = Some(Done::Added);
                 }
-                Pending::Index(..) => {}
+                Pending::Index(..) | Pending::Approval(..) => {}
             }
         }
         if !one_by_one {
@@ -203,6 +210,28 @@ impl Postgres {
         }
         for line in lines {
             Batch::of(vec![line]).write(connection, head).await?;
+        }
+        Ok(())
+    }
+
+    /// Does all that is to be done with what waits for a person.
+    async fn approval_works(
+        &self,
+        connection: &mut PgConnection,
+        batch: &[Pending],
+        all: &mut [Option<Done>],
+    ) -> Result<(), Stopped> {
+        for (at, (entry, done)) in batch.iter().zip(all).enumerate() {
+            let Pending::Approval(work, _) = entry else {
+                continue;
+            };
+            let mut changed = approvals::work(connection, work)
+                .await
+                .map_err(Stopped::by(at))?;
+            if !changed && self.doubtful {
+                changed = approvals::was_done(connection, work).await?;
+            }
+            *done = Some(Done::Approval(changed));
         }
         Ok(())
     }
@@ -218,7 +247,7 @@ impl Postgres {
         }
         let lines = batch.iter().filter_map(|entry| match entry {
             Pending::Line(line) => Some(entry_of(line)),
-            Pending::Begin(_) | Pending::Index(..) => None,
+            Pending::Begin(_) | Pending::Index(..) | Pending::Approval(..) => None,
         });
         let lines: Vec<_> = lines.collect();
         ledger::there_already(connection, &lines).await
@@ -308,7 +337,7 @@ async fn index_works(
                 let done = index::work(connection, work).await;
                 Some(Done::Indexed(done.map_err(Stopped::by(at))?))
             }
-            Pending::Begin(_) | Pending::Line(_) => None,
+            Pending::Begin(_) | Pending::Line(_) | Pending::Approval(..) => None,
         });
     }
     Ok(all)

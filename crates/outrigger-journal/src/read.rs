@@ -11,6 +11,7 @@ use serde::Serialize;
 
 pub use unknown::{Finding, UnknownCall};
 
+use crate::approvals::{self, Approval};
 use crate::artifacts::index::{self, ArtifactLine, KnownOrigin};
 use crate::audit::StoredLine;
 use crate::schema::{open_as_it_is, open_reader};
@@ -228,6 +229,18 @@ impl Records for Reader {
         self.unknown_calls()
     }
 
+    fn approvals(&self, others: u32) -> Result<Vec<Approval>, JournalError> {
+        self.with(|connection| approvals::list(connection, others))
+    }
+
+    fn approvals_named(&self, begins: &str, limit: u32) -> Result<Vec<Approval>, JournalError> {
+        self.with(|connection| approvals::named(connection, begins, limit))
+    }
+
+    fn approvals_decided(&self, run: &RunId) -> Result<Vec<Approval>, JournalError> {
+        self.with(|connection| approvals::decided(connection, run))
+    }
+
     fn artifacts(&self, limit: u32) -> Result<Vec<ArtifactLine>, JournalError> {
         self.with(|connection| index::list(connection, limit))
     }
@@ -369,7 +382,7 @@ pub(crate) fn time(row: &Row, column: usize) -> rusqlite::Result<Timestamp> {
 }
 
 /// One of the words that are stored for an enum.
-fn word<T: Copy>(
+pub(crate) fn word<T: Copy>(
     row: &Row,
     column: usize,
     all: &[T],

@@ -1,13 +1,14 @@
 //! What a host that was stopped left open is given an end.
 //!
 //! A run is touched only when the lock of its host is free. A call whose intent was written becomes
-//! unknown: it may have taken effect. A call without intent was not sent. The run itself gets no
-//! end; it is marked as stopped.
+//! unknown: it may have taken effect. A call without intent was not sent, and what it waited for ends
+//! with it. The run itself gets no end; it is marked as stopped.
 
 use std::path::Path;
 
 use rusqlite::{Connection, TransactionBehavior, params};
 
+use crate::approvals;
 use crate::chain::Chain;
 use crate::host::Hosts;
 use crate::ledger::{Change, Entry, LedgerError, append};
@@ -99,6 +100,7 @@ fn end_calls(
         };
         append(connection, chain, &entry)?;
     }
+    approvals::end_all(connection, run, at)?;
     connection.execute(
         "UPDATE runs SET stopped_at = ?2 WHERE key = ?1",
         params![run, at.as_microsecond()],

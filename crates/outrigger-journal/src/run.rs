@@ -198,6 +198,19 @@ impl Run {
         }
     }
 
+    /// Whether what comes next can be recorded, as far as is known: what could not be written is tried
+    /// again, and a run that was broken off stays so.
+    pub async fn well(&self) -> Result<(), JournalError> {
+        let Kind::Recorded(inner) = &self.0 else {
+            return Ok(());
+        };
+        let trouble = inner.recording.trouble();
+        match trouble.filter(|_| inner.recording.is_broken()) {
+            Some(trouble) => Err(trouble),
+            None => inner.shared.flush().await,
+        }
+    }
+
     /// What keeps secrets out of the record; what it learns is kept out from then on.
     pub fn redactor(&self) -> &Redactor {
         match &self.0 {

@@ -43,6 +43,7 @@ const MIGRATIONS: &[Migration] = &[
         then: chain::fill,
     },
     Migration::of(include_str!("schema/v3.sql")),
+    Migration::of(include_str!("schema/v4.sql")),
 ];
 
 /// How long to wait for other processes.

@@ -4,6 +4,7 @@ use std::path::{Path, PathBuf};
 
 use rusqlite::{Connection, ErrorCode, TransactionBehavior};
 
+use crate::approvals;
 use crate::artifacts::index;
 use crate::chain::Chain;
 use crate::host::Host;
@@ -42,6 +43,9 @@ impl Store for Sqlite {
                     append_line(&transaction, &mut chain, line).map(|()| Done::Added)
                 }
                 Pending::Index(work, _) => index::work(&transaction, work).map(Done::Indexed),
+                Pending::Approval(work, _) => {
+                    approvals::work(&transaction, work).map(Done::Approval)
+                }
             };
             all.push(done.map_err(|error| match refusal(path, error) {
                 Ok(refused) => Failure::Entry(at, refused),

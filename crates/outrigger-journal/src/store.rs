@@ -8,6 +8,7 @@
 use std::time::Duration;
 
 use crate::JournalError;
+use crate::approvals::{Approval, ApprovalWork};
 use crate::artifacts::index::{ArtifactLine, IndexDone, IndexWork, KnownOrigin};
 use crate::audit::StoredLine;
 use crate::read::{CallLine, RunSummary, UnknownCall};
@@ -22,6 +23,8 @@ pub(crate) enum Pending {
     Line(Line),
     /// A change of the index of artifacts.
     Index(IndexWork, Answer<IndexDone>),
+    /// A change of what waits for a person.
+    Approval(ApprovalWork, Answer<bool>),
 }
 
 /// What it came to.
@@ -30,6 +33,8 @@ pub(crate) enum Done {
     Begun(Option<i64>),
     Added,
     Indexed(IndexDone),
+    /// Whether it changed anything.
+    Approval(bool),
 }
 
 /// Why nothing was written.
@@ -82,6 +87,16 @@ pub(crate) trait Records {
 
     /// See [`crate::Journal::unknown`].
     fn unknown(&self) -> Result<Vec<UnknownCall>, JournalError>;
+
+    /// Calls that were asked about: those that wait, the earliest first, then so many others, the latest
+    /// first.
+    fn approvals(&self, others: u32) -> Result<Vec<Approval>, JournalError>;
+
+    /// What was asked under ids that begin so, at most so many.
+    fn approvals_named(&self, begins: &str, limit: u32) -> Result<Vec<Approval>, JournalError>;
+
+    /// What has been decided of this run, and whoever waits has not taken note of.
+    fn approvals_decided(&self, run: &RunId) -> Result<Vec<Approval>, JournalError>;
 
     /// Artifacts, those used last first.
     fn artifacts(&self, limit: u32) -> Result<Vec<ArtifactLine>, JournalError>;

@@ -14,6 +14,7 @@ use std::time::Instant;
 use jiff::Timestamp;
 use tokio::sync::{oneshot, watch};
 
+use crate::approvals::ApprovalWork;
 use crate::artifacts::index::{IndexDone, IndexWork};
 use crate::ledger::{Change, Start};
 use crate::store::{Done, Failure, Pending, Store};
@@ -27,6 +28,8 @@ pub(crate) enum Command {
     Line(Line),
     /// A change of the index of artifacts.
     Index(IndexWork, Answer<IndexDone>),
+    /// A change of what waits for a person.
+    Approval(ApprovalWork, Answer<bool>),
     /// Answered when everything queued before it is on disk.
     Flush(Answer<()>),
 }
@@ -150,6 +153,10 @@ impl Meter {
         self.queued.fetch_sub(size, Ordering::SeqCst);
     }
 
+    pub(crate) fn queued(&self) -> u64 {
+        self.queued.load(Ordering::SeqCst)
+    }
+
     pub(crate) fn commits(&self) -> u64 {
         self.commits.load(Ordering::SeqCst)
     }
@@ -223,6 +230,10 @@ impl Writer {
                 pending.push(Pending::Index(work, answer));
                 true
             }
+            Command::Approval(work, answer) => {
+                pending.push(Pending::Approval(work, answer));
+                true
+            }
             Command::Line(mut line) if line.recording.is_refused() => {
                 self.drop_line(&mut line);
                 false
@@ -259,6 +270,7 @@ impl Writer {
         match (entry, done) {
             (Pending::Begin(begin), Done::Begun(key)) => answer(begin.answer, Ok(key)),
             (Pending::Index(_, waiting), Done::Indexed(done)) => answer(waiting, Ok(done)),
+            (Pending::Approval(_, waiting), Done::Approval(done)) => answer(waiting, Ok(done)),
             (Pending::Line(line), _) => {
                 self.meter.release(line.size);
                 if let Some(waiting) = line.answer {
@@ -266,7 +278,7 @@ impl Writer {
                 }
             }
             // Each entry comes to what belongs to it.
-            (Pending::Begin(_) | Pending::Index(..), _) => {}
+            (Pending::Begin(_) | Pending::Index(..) | Pending::Approval(..), _) => {}
         }
     }
 
@@ -275,6 +287,7 @@ impl Writer {
         match pending.remove(index) {
             Pending::Begin(begin) => answer(begin.answer, Err(error.clone())),
             Pending::Index(_, waiting) => answer(waiting, Err(error.clone())),
+            Pending::Approval(_, waiting) => answer(waiting, Err(error.clone())),
             Pending::Line(mut line) => {
                 line.recording.refuse(error);
                 self.drop_line(&mut line);
@@ -313,6 +326,7 @@ fn postpone(pending: &mut Vec<Pending>, error: &JournalError) {
         match entry {
             Pending::Begin(begin) => answer(begin.answer, Err(error.clone())),
             Pending::Index(_, waiting) => answer(waiting, Err(error.clone())),
+            Pending::Approval(_, waiting) => answer(waiting, Err(error.clone())),
             Pending::Line(mut line) => {
                 line.recording.note(error);
                 if let Some(waiting) = line.answer.take() {

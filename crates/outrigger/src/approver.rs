@@ -1,6 +1,6 @@
 //! Asking the person at the terminal, after looking at what they have said earlier.
 
-mod arguments;
+pub(crate) mod arguments;
 
 use std::sync::Arc;
 

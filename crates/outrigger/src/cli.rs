@@ -1,9 +1,11 @@
 //! The flags as typed.
 
+mod approvals;
 mod artifacts;
 mod audit;
 mod gateway;
 mod hosts;
+mod logging;
 
 use std::net::SocketAddr;
 mod runs;
@@ -24,8 +26,10 @@ use crate::error::Exit;
 use crate::recording::Recorder;
 use crate::replay::Playback;
 
+pub(crate) use self::approvals::{ApprovalsArgs, ApprovalsCommand, ApproveArgs, OpenArgs};
 pub(crate) use self::artifacts::{ArtifactsArgs, ArtifactsCommand, GcArgs};
 pub(crate) use self::gateway::{GatewayArgs, GatewayCommand};
+pub(crate) use self::logging::{LogArgs, LogFormat};
 
 pub(crate) use self::audit::{AuditArgs, AuditCommand, Expected};
 pub(crate) use self::hosts::{ImportArgs, InstallArgs};
@@ -109,6 +113,8 @@ pub(crate) struct Common {
     /// Diagnosis on stderr; twice for more
     #[arg(long, short, global = true, action = clap::ArgAction::Count, help_heading = "Everywhere")]
     pub(crate) verbose: u8,
+    #[command(flatten)]
+    pub(crate) log: LogArgs,
 }
 
 /// When to use colours.
@@ -164,6 +170,8 @@ pub(crate) enum Command {
     Secrets(SecretsArgs),
     /// List what you have said about calls to come, and take it back
     Grants(GrantsArgs),
+    /// List the calls of clients that wait for you, and decide about them
+    Approvals(ApprovalsArgs),
     /// Show which tools are new or have changed, and approve them as they are
     Pin(PinArgs),
     /// Show what this folder's own configuration brings, and trust it or not

@@ -1,5 +1,6 @@
 //! One file for each command.
 
+pub(crate) mod approvals;
 pub(crate) mod artifacts;
 pub(crate) mod ask;
 pub(crate) mod audit;

@@ -83,7 +83,7 @@ fn recorded(mut cli: Cli, screen: Screen) -> Result<ExitCode, CommandError> {
 }
 
 fn run(cli: Cli, screen: Screen) -> Result<ExitCode, CommandError> {
-    screen.trace(cli.common.verbose);
+    screen.trace(cli.common.verbose, cli.common.log.format);
     let common = &cli.common;
     match cli.command {
         Command::Completions(args) => command::completions::run(&args, screen),
@@ -116,6 +116,9 @@ fn run(cli: Cli, screen: Screen) -> Result<ExitCode, CommandError> {
         Command::Model(args) => runtime()?.block_on(command::model::run(args, screen)),
         Command::Doctor(args) => runtime()?.block_on(command::doctor::run(common, &args, screen)),
         Command::Grants(args) => runtime()?.block_on(command::grants::run(common, &args, screen)),
+        Command::Approvals(args) => {
+            runtime()?.block_on(command::approvals::run(common, args, screen))
+        }
         Command::Pin(args) => runtime()?.block_on(command::pin::run(common, &args, screen)),
         Command::Trust(args) => command::trust::run(common, &args, screen),
         Command::Inspect(args) => runtime()?.block_on(command::inspect::run(common, &args, screen)),

@@ -7,7 +7,7 @@ use std::process::ExitCode;
 
 use anstyle::{AnsiColor, Style};
 
-use crate::cli::{Color, Common};
+use crate::cli::{Color, Common, LogFormat};
 use crate::error::CommandError;
 use crate::visible;
 
@@ -249,20 +249,22 @@ impl Screen {
 
     /// Diagnosis on stderr, off unless asked for.
     #[expect(clippy::unused_self, reason = "who has no screen cannot print")]
-    pub(crate) fn trace(self, verbose: u8) {
+    pub(crate) fn trace(self, verbose: u8, format: LogFormat) {
         let filter = match verbose {
             0 => return,
             1 => {
-                "outrigger=debug,outrigger_host=debug,outrigger_connect=debug,outrigger_agent=debug,warn"
+                "outrigger=debug,outrigger_host=debug,outrigger_connect=debug,outrigger_agent=debug,outrigger_gateway=debug,warn"
             }
             _ => "trace,hyper=info,reqwest=info,rustls=info",
         };
-        tracing_subscriber::fmt()
+        let lines = tracing_subscriber::fmt()
             .with_env_filter(filter)
-            .with_writer(crate::traces::line)
-            .with_ansi(false)
-            .try_init()
-            .ok();
+            .with_ansi(false);
+        match format {
+            LogFormat::Text => lines.with_writer(crate::traces::line).try_init(),
+            LogFormat::Json => lines.json().with_writer(crate::traces::document).try_init(),
+        }
+        .ok();
     }
 }
 

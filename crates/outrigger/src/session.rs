@@ -166,32 +166,68 @@ impl Asked {
     }
 }
 
+/// Who sees what is recorded, and what is kept out of it.
+fn options(
+    observers: Vec<Arc<dyn Observer>>,
+    telemetry: &Telemetry,
+    common: &Common,
+    config: &Config,
+) -> RunOptions {
+    let more = telemetry.observer().into_iter();
+    RunOptions {
+        observers: observers
+            .into_iter()
+            .chain(more)
+            .chain(world::observer(common))
+            .collect(),
+        secrets: config.secrets(),
+    }
+}
+
+impl Opening<'_> {
+    /// The configuration with its references followed, and where traces of the run go.
+    async fn followed(
+        &self,
+        storage: &Storage,
+        is_recorded: bool,
+    ) -> Result<(Config, Telemetry), CommandError> {
+        let (common, screen) = (self.common, self.screen);
+        let mut config = with_secrets(self.config, is_recorded, common, screen).await?;
+        config.hide(storage.secrets().to_vec());
+        recording::begin(common, &config)?;
+        let exported = matches!(self.record, Record::Journal(_)) && common.playback.is_none();
+        let telemetry = Telemetry::begin(exported.then_some(&config), screen);
+        Ok((config, telemetry))
+    }
+
+    fn policy(&self) -> Result<Policy, CommandError> {
+        let policy = Policy::new(&self.config.policy, self.allow)?;
+        Ok(match self.person.principal() {
+            Some(name) => policy.of_client(name),
+            None => policy,
+        })
+    }
+}
+
 impl Session {
     /// Follows the references to secrets, runs the hooks of the start, and starts the servers.
     pub(crate) async fn open(opening: Opening<'_>) -> Result<Self, CommandError> {
-        let (common, screen, record) = (opening.common, opening.screen, opening.record);
-        let principal = opening.person.principal();
-        let mut policy = Policy::new(&opening.config.policy, opening.allow)?;
-        if let Some(name) = principal {
-            policy = policy.of_client(name);
-        }
+        // Much is held on the way.
+        Box::pin(Self::opened(opening)).await
+    }
+
+    async fn opened(opening: Opening<'_>) -> Result<Self, CommandError> {
+        let (common, screen, record) = (opening.common, opening.screen, &opening.record);
+        let policy = opening.policy()?;
         // All that a person could have got wrong is looked at before the run begins.
         let storage = Storage::of(common).await?;
         let journal = record.journal(&storage, screen)?;
         let pins = pins(&storage, common, opening.config, record.pin_mode(common))?;
-        let person = Person::of(&opening.person, &storage, common, screen)?;
+        let person = Person::of(&opening, &storage, journal.as_ref())?;
         let wire = Wire::open(common)?;
-        let mut config = with_secrets(opening.config, journal.is_some(), common, screen).await?;
-        config.hide(storage.secrets().to_vec());
-        recording::begin(common, &config)?;
-        let exported = matches!(record, Record::Journal(_)) && common.playback.is_none();
-        let telemetry = Telemetry::begin(exported.then_some(&config), screen);
-        let mut observers = opening.observers;
-        observers.extend(telemetry.observer());
-        observers.extend(world::observer(common));
-        let secrets = config.secrets();
-        let options = RunOptions { observers, secrets };
-        let (run, started) = begun(record, journal.as_ref(), options).await?;
+        let (config, telemetry) = opening.followed(&storage, journal.is_some()).await?;
+        let options = options(opening.observers, &telemetry, common, &config);
+        let (run, started) = begun(opening.record, journal.as_ref(), options).await?;
         traces::follow(run.redactor());
         let taps = wire.taps(&run, common, screen);
         let hooks = Arc::new(hooks::of(&config, world::runner(common))?);
@@ -204,12 +240,10 @@ impl Session {
         }
         let workspace = surroundings::workspace(common)?;
         let shelf = HostShelf::default();
-        let artifacts = journal
-            .as_ref()
-            .map(|journal| Storage::artifacts(common, journal));
-        let artifacts = artifacts.transpose()?;
+        let kept = |journal| Storage::artifacts(common, journal);
+        let artifacts = journal.as_ref().map(kept).transpose()?;
         let builtins = builtin::all(&config, &workspace, &shelf, artifacts.as_ref())?;
-        let oauth = tokens(common, &run, principal);
+        let oauth = tokens(common, &run, opening.person.principal());
         let parts = Parts {
             connector: world::connector(oauth.as_ref(), taps, common),
             run: run.clone(),

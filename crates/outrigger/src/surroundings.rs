@@ -122,6 +122,11 @@ pub(crate) fn pins(common: &Common) -> Result<PinFiles, CommandError> {
     })
 }
 
+/// The folder of who may decide on the page of a gateway.
+pub(crate) fn page_keys(common: &Common) -> Result<PathBuf, CommandError> {
+    state(common).map(|dir| dir.join("gateway"))
+}
+
 /// What was typed in chats; without a home it is not kept.
 pub(crate) fn chat_history(common: &Common) -> Option<PathBuf> {
     state(common).ok().map(|dir| dir.join("chat_history"))

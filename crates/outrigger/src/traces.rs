@@ -24,15 +24,24 @@ pub(crate) fn follow(redactor: &Redactor) {
 
 /// Where one trace goes.
 pub(crate) fn line() -> Line {
-    Line
+    Line { json: false }
+}
+
+/// The same for one that is a JSON document, and stays one.
+pub(crate) fn document() -> Line {
+    Line { json: true }
 }
 
 /// Takes one trace, which comes as a whole.
-pub(crate) struct Line;
+pub(crate) struct Line {
+    json: bool,
+}
 
 impl Write for Line {
     fn write(&mut self, trace: &[u8]) -> io::Result<usize> {
-        io::stderr().lock().write_all(cleaned(trace).as_bytes())?;
+        io::stderr()
+            .lock()
+            .write_all(cleaned(trace, self.json).as_bytes())?;
         Ok(trace.len())
     }
 
@@ -41,11 +50,14 @@ impl Write for Line {
     }
 }
 
-fn cleaned(trace: &[u8]) -> String {
+fn cleaned(trace: &[u8], json: bool) -> String {
     let redactors = REDACTORS.read().unwrap_or_else(PoisonError::into_inner);
     let mut text = String::from_utf8_lossy(trace).into_owned();
     for redactor in redactors.iter() {
         text = redactor.redact(&text).into_owned();
+    }
+    if json {
+        return visible::json(&text).into_owned();
     }
     visible::lines(&text).into_owned()
 }
@@ -56,11 +68,16 @@ mod tests {
 
     #[test]
     fn what_is_known_to_be_secret_is_taken_out() {
-        assert_eq!(cleaned(b"sent s3cr3t-value"), "sent s3cr3t-value");
+        assert_eq!(cleaned(b"sent s3cr3t-value", false), "sent s3cr3t-value");
         hide(&["s3cr3t-value".to_owned()]);
         assert_eq!(
-            cleaned(b"sent s3cr3t-value in ?k=%733cr3t-value\x1b"),
+            cleaned(b"sent s3cr3t-value in ?k=%733cr3t-value\x1b", false),
             "sent [redacted] in ?k=[redacted]\\u{1b}"
         );
+        let line = r#"{"message":"sent s3cr3t-value\u202e"}"#.replace("\\u202e", "\u{202e}");
+        let cleaned = cleaned(line.as_bytes(), true);
+        let read: serde_json::Value = serde_json::from_str(&cleaned).unwrap();
+        assert_eq!(read["message"], "sent [redacted]\u{202e}");
+        assert!(!cleaned.contains('\u{202e}'), "{cleaned}");
     }
 }

@@ -21,6 +21,15 @@ pub(super) const VERSION: HeaderName = HeaderName::from_static("mcp-protocol-ver
 const METHOD: HeaderName = HeaderName::from_static("mcp-method");
 const NAME: HeaderName = HeaderName::from_static("mcp-name");
 
+/// What proxies add (RFC 7239, RFC 9110 section 7.6.3, and what they did before).
+const PASSED_ON: [&str; 5] = [
+    "forwarded",
+    "via",
+    "x-forwarded-for",
+    "x-forwarded-host",
+    "x-real-ip",
+];
+
 /// What the client takes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Accepts {
@@ -53,6 +62,13 @@ pub(super) fn origin(
     } else {
         Err("`Origin` is not this machine; `[gateway] allowed_origins` names others")
     }
+}
+
+/// Whether a request names this machine, and no proxy says that it has passed it on.
+pub(super) fn is_direct(headers: &HeaderMap) -> bool {
+    let host = headers.get(HOST).and_then(|host| host.to_str().ok());
+    host.and_then(host_of).is_some_and(is_here)
+        && !PASSED_ON.iter().any(|name| headers.contains_key(*name))
 }
 
 /// The host of an authority, without its port.

@@ -101,7 +101,7 @@ pub(super) async fn answer(
 }
 
 /// All of a body, if it is within the limit.
-async fn whole(mut body: Incoming, most: usize) -> Result<Bytes, StatusCode> {
+pub(crate) async fn whole(mut body: Incoming, most: usize) -> Result<Bytes, StatusCode> {
     if body.size_hint().lower() > most as u64 {
         return Err(StatusCode::PAYLOAD_TOO_LARGE);
     }

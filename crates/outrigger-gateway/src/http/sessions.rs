@@ -45,6 +45,11 @@ impl Sessions {
         Some(id)
     }
 
+    /// How many there are.
+    pub(crate) fn len(&self) -> usize {
+        self.all().len()
+    }
+
     pub(crate) fn get(&self, id: &HeaderValue) -> Option<Arc<Session>> {
         let mut all = self.all();
         let kept = all.get_mut(id)?;

@@ -1,4 +1,4 @@
-//! `[gateway]`: who may connect to `outrigger serve`, as whom, and how much each may do.
+//! `[gateway]`: who may connect to `outrigger serve`, as whom, how much each may do, and who approves it.
 //!
 //! Promises: nothing here comes from a project's files, trusted or not; of a token only its hash is
 //! known. Leaves out: looking at what a client shows (the gateway does).
@@ -23,6 +23,11 @@ const PRINCIPALS: usize = 32;
 /// How long the servers of a principal that does nothing are kept.
 const IDLE: Duration = Duration::from_secs(30 * 60);
 
+/// How long a call waits in the queue of approvals.
+const APPROVAL: Duration = Duration::from_mins(10);
+/// How long calls that are under way have to end.
+const DRAIN: Duration = Duration::from_secs(10);
+
 /// `[gateway]`.
 #[derive(Debug, Clone)]
 pub struct GatewaySettings {
@@ -38,6 +43,13 @@ pub struct GatewaySettings {
     pub max_principals: Setting<usize>,
     /// How long the servers of a principal that does nothing are kept.
     pub idle: Setting<Duration>,
+    /// Who is asked where a rule asks, one after the other until somebody answers; with none left, the
+    /// call is refused. The client alone by default.
+    pub approvals: Setting<Vec<ApprovalWay>>,
+    /// How long a call waits in the queue. 10 minutes by default.
+    pub approval_timeout: Setting<Duration>,
+    /// How long calls that are under way have to end when the gateway is asked to. 10 seconds by default.
+    pub drain_timeout: Setting<Duration>,
     /// What each principal may do at one time, unless its own entry says otherwise.
     pub limits: ClientLimits,
     /// What all clients together may do to a server at one time.
@@ -58,6 +70,9 @@ impl Default for GatewaySettings {
             open_loopback: Setting::builtin(false),
             max_principals: Setting::builtin(PRINCIPALS),
             idle: Setting::builtin(IDLE),
+            approvals: Setting::builtin(vec![ApprovalWay::Client]),
+            approval_timeout: Setting::builtin(APPROVAL),
+            drain_timeout: Setting::builtin(DRAIN),
             limits: ClientLimits::default(),
             servers: IndexMap::new(),
             principals: IndexMap::new(),
@@ -81,6 +96,28 @@ impl GatewaySettings {
     pub fn limits_of(&self, principal: Option<&str>) -> ClientLimits {
         let own = principal.and_then(|name| self.principals.get(name));
         own.map_or(self.limits, |own| own.limits.or(self.limits))
+    }
+}
+
+/// A way to somebody who may approve.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum ApprovalWay {
+    /// The client that makes the call, by elicitation.
+    Client,
+    /// Whoever looks at the queue of approvals.
+    Queue,
+}
+
+impl ApprovalWay {
+    pub(super) const WORDS: [(&'static str, Self); 2] =
+        [("client", Self::Client), ("queue", Self::Queue)];
+
+    /// The word for it.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Client => "client",
+            Self::Queue => "queue",
+        }
     }
 }
 

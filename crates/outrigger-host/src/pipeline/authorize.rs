@@ -81,15 +81,7 @@ impl Host {
         let verdict = self.decide(&tool, &arguments, target.as_ref(), context);
         let (verdict, by) = say.with(verdict);
         let verdict = with_repeat(verdict, repeats.as_ref());
-        let decided = |allowed, by, reason: Option<String>| {
-            line.run.record(Event::CallDecided {
-                call: line.call,
-                allowed,
-                rule: verdict.rule.clone(),
-                by,
-                reason,
-            });
-        };
+        let decided = |allowed, by, reason| line.decided(&verdict.rule, allowed, by, reason);
         match verdict.decision {
             Decision::Allow => {
                 decided(true, by, verdict.reason.clone());
@@ -114,6 +106,9 @@ impl Host {
         let key = (!anew).then(|| yes(&tool, &verdict.rule, whose));
         let exact = exact(&arguments);
         let question = Question {
+            run: &line.run,
+            call: line.call,
+            principal: context.principal,
             tool: &tool,
             server: server.as_ref(),
             arguments: arguments.raw.get(),
@@ -175,6 +170,18 @@ impl Host {
             sessions.extend(key);
         }
         answer
+    }
+}
+
+impl LedgerLine {
+    fn decided(&self, rule: &str, allowed: bool, by: DecidedBy, reason: Option<String>) {
+        self.run.record(Event::CallDecided {
+            call: self.call,
+            allowed,
+            rule: rule.to_owned(),
+            by,
+            reason,
+        });
     }
 }
 
@@ -240,10 +247,25 @@ fn heard(
             };
             (DecidedBy::Person, reason, Err(declined))
         }
-        Answer::Nobody => {
+        Answer::Decided {
+            allowed: true,
+            by,
+            reason,
+        } => (by, reason, Ok(())),
+        Answer::Decided { by, reason, .. } if by != DecidedBy::Nobody => {
+            let declined = Rejection::Declined {
+                reason: reason.clone(),
+            };
+            (by, reason, Err(declined))
+        }
+        Answer::Nobody | Answer::Decided { .. } => {
+            let why = match answer {
+                Answer::Decided { reason, .. } => reason,
+                _ => None,
+            };
             let rule = rule.to_owned();
             let refused = repeats.map_or(Rejection::NobodyToAsk { rule }, Rejection::Repeats);
-            (DecidedBy::Nobody, None, Err(refused))
+            (DecidedBy::Nobody, why, Err(refused))
         }
     }
 }

@@ -228,9 +228,16 @@ impl Reading<'_> {
 fn then(allowed: bool, rule: &str, by: DecidedBy) -> Decision {
     match (by, allowed) {
         // A hook says yes only where policy asks.
-        (DecidedBy::Person | DecidedBy::Grant | DecidedBy::Nobody, _) | (DecidedBy::Hook, true) => {
-            Decision::Ask
-        }
+        (
+            DecidedBy::Person
+            | DecidedBy::Client
+            | DecidedBy::Command
+            | DecidedBy::Page
+            | DecidedBy::Grant
+            | DecidedBy::Nobody,
+            _,
+        )
+        | (DecidedBy::Hook, true) => Decision::Ask,
         (DecidedBy::Policy, _) if Verdict::was_granted(rule) => Decision::Ask,
         (DecidedBy::Policy, true) => Decision::Allow,
         (DecidedBy::Policy | DecidedBy::Hook, false) => Decision::Deny,

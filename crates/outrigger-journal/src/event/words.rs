@@ -11,12 +11,37 @@ pub enum DecidedBy {
     Policy,
     /// A person, asked because of a rule.
     Person,
+    /// The same, asked at the client whose call it is.
+    Client,
+    /// The same, with `outrigger approvals`.
+    Command,
+    /// The same, on the page of a gateway.
+    Page,
     /// What a person had said about such calls earlier.
     Grant,
     /// Nobody: a rule asked and there was nobody to answer.
     Nobody,
     /// A hook: it said no, or yes where a rule asked.
     Hook,
+}
+
+impl DecidedBy {
+    /// Those who decide about what waits.
+    pub(crate) const QUEUE: [Self; 2] = [Self::Command, Self::Page];
+
+    /// The word that is stored and shown.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Policy => "policy",
+            Self::Person => "person",
+            Self::Client => "client",
+            Self::Command => "command",
+            Self::Page => "page",
+            Self::Grant => "grant",
+            Self::Nobody => "nobody",
+            Self::Hook => "hook",
+        }
+    }
 }
 
 /// What a hook said.

@@ -4,13 +4,14 @@
 //! lets go of it when the process ends, however it ends, and when the network no longer reaches it. A
 //! process that only hangs keeps it, since it may still go on. When a lock was free for the length of
 //! the grace, which is for restarts of the server and short cuts, another host ends the calls: unknown
-//! where an intent was written, not sent otherwise. That marks the run, and the database takes no more
+//! where an intent was written, not sent otherwise, and what waits for a person waits no more. That marks the run, and the database takes no more
 //! lines of it, so that whoever comes back cannot contradict what was said meanwhile.
 
 use std::time::Duration;
 
 use sqlx::{Connection as _, PgConnection, Row as _};
 
+use super::approvals;
 use super::error::PgError;
 use super::ledger::{Batch, Head};
 use crate::RunId;
@@ -209,6 +210,7 @@ async fn end_calls(
             .await
             .map_err(|stopped| stopped.error)?;
     }
+    approvals::end_all(connection, run, at).await?;
     sqlx::query("UPDATE runs SET stopped_at = $2 WHERE key = $1")
         .bind(run)
         .bind(at.as_microsecond())

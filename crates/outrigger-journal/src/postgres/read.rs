@@ -14,7 +14,8 @@ use super::apart::Apart;
 use super::connect::connect;
 use super::error::{PgError, text};
 use super::ledger::digest;
-use super::{index, schema};
+use super::{approvals, index, schema};
+use crate::approvals::Approval;
 use crate::artifacts::index::{ArtifactLine, KnownOrigin};
 use crate::audit::StoredLine;
 use crate::ledger::int;
@@ -271,6 +272,30 @@ impl Records for Reader {
         self.done(link, done)
     }
 
+    fn approvals(&self, others: u32) -> Result<Vec<Approval>, JournalError> {
+        let mut link = self.take()?;
+        let done = link
+            .runtime
+            .run(approvals::list(&mut link.connection, others));
+        self.done(link, done)
+    }
+
+    fn approvals_named(&self, begins: &str, limit: u32) -> Result<Vec<Approval>, JournalError> {
+        let mut link = self.take()?;
+        let done = link
+            .runtime
+            .run(approvals::named(&mut link.connection, begins, limit));
+        self.done(link, done)
+    }
+
+    fn approvals_decided(&self, run: &RunId) -> Result<Vec<Approval>, JournalError> {
+        let mut link = self.take()?;
+        let done = link
+            .runtime
+            .run(approvals::decided(&mut link.connection, run));
+        self.done(link, done)
+    }
+
     fn artifacts(&self, limit: u32) -> Result<Vec<ArtifactLine>, JournalError> {
         let mut link = self.take()?;
         let done = link.runtime.run(index::list(&mut link.connection, limit));
@@ -507,14 +532,14 @@ fn principal(started: Option<String>) -> Option<String> {
     }
 }
 
-fn name(row: &PgRow, column: usize) -> Result<RunId, PgError> {
+pub(super) fn name(row: &PgRow, column: usize) -> Result<RunId, PgError> {
     let name: String = row.try_get(column)?;
     name.parse()
         .map_err(|_| PgError::Unreadable(format!("the run `{name}`")))
 }
 
 /// One of the words that are stored for an enum.
-fn word<T: Copy>(
+pub(super) fn word<T: Copy>(
     row: &PgRow,
     column: usize,
     all: &[T],

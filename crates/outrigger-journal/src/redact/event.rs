@@ -34,6 +34,11 @@ impl Redactor {
             } => self.texts([reason, answer].into_iter().flatten()),
             Event::MessageAdded { .. } => self.message_event(event),
             Event::RunResumed { from: _ }
+            | Event::CallWaits {
+                call: _,
+                approval: _,
+                until: _,
+            }
             | Event::TurnStarted {
                 turn: _,
                 revision: _,

@@ -9,6 +9,7 @@
     reason = "tests; some start this very program again as the process that is killed"
 )]
 
+mod approvals;
 mod artifacts;
 mod audit;
 mod calls;

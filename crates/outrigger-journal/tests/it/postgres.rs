@@ -1,6 +1,7 @@
 //! What only a database can do: lose the connection, go on without it, and be shared by hosts of which
 //! one is away.
 
+mod approvals;
 mod between;
 
 use std::time::Duration;

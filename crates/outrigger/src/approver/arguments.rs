@@ -13,7 +13,7 @@ const SHOWN: usize = 600;
 const ENDS: (usize, usize) = (300, 150);
 
 /// The lines. `whole`: nothing is folded.
-pub(super) fn lines(arguments: &str, whole: bool) -> Vec<String> {
+pub(crate) fn lines(arguments: &str, whole: bool) -> Vec<String> {
     let Ok(Value::Object(object)) = serde_json::from_str(arguments) else {
         return vec![value(arguments, whole)];
     };

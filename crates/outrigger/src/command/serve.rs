@@ -6,14 +6,14 @@ use std::process::ExitCode;
 use std::sync::Arc;
 use std::time::Duration;
 
-use outrigger_gateway::{Gateway, ListenError, Listener, Naming, Settings};
+use outrigger_gateway::{Activity, Gateway, ListenError, Listener, Naming, Settings};
 use outrigger_host::config::GatewaySettings;
 use tokio::task::JoinSet;
 
 use crate::cli::{Common, ServeArgs};
 use crate::error::{CommandError, Exit};
 use crate::screen::{Label, Screen};
-use crate::session;
+use crate::{session, surroundings};
 use keeper::Sessions;
 
 /// What is under way when it is to end may take this long. Hosts that end a program wait for 2 s.
@@ -40,6 +40,13 @@ pub(crate) async fn run(
     // Whoever cannot be connected to need not start anything.
     let listeners = listeners(&args, &access).await?;
     let is_local = listeners.is_empty() || listeners.iter().any(|it| it.is_local(&access));
+    // Whoever waits at a pipe waits for a moment only.
+    let drain = if listeners.is_empty() {
+        Duration::ZERO
+    } else {
+        access.drain_timeout.value
+    };
+    let activity = Arc::new(Activity::default());
     let settings = Settings {
         version: env!("CARGO_PKG_VERSION").to_owned(),
         naming: match args.server {
@@ -47,8 +54,10 @@ pub(crate) async fn run(
             None => Naming::ServerAndTool,
         },
         access,
+        activity: Arc::clone(&activity),
+        keys: surroundings::page_keys(common).ok(),
     };
-    let sessions = Arc::new(Sessions::new(common, args, config, screen));
+    let sessions = Arc::new(Sessions::new(common, args, config, screen).seen_by(activity));
     let broken = sessions.broken();
     let gateway = Gateway::start(sessions.clone(), settings);
     // Others' servers are started when they come.
@@ -58,15 +67,34 @@ pub(crate) async fn run(
         Ok(())
     };
     if opened.is_ok() {
+        let serving = Box::pin(serve(&gateway, listeners, screen));
         tokio::select! {
-            () = Box::pin(serve(&gateway, listeners, screen)) => {}
-            () = session::interrupted() => {}
+            () = Box::pin(until_asked(&gateway, serving, drain)) => {}
             () = broken.cancelled() => {}
         }
     }
     gateway.stop(GRACE).await;
     sessions.close().await?;
     Ok(Exit::Done.into())
+}
+
+/// Goes on until it is asked to end, and then for those that are under way, and for who looks whether
+/// it is ready.
+async fn until_asked(
+    gateway: &Gateway,
+    mut serving: impl Future<Output = ()> + Unpin,
+    drain: Duration,
+) {
+    tokio::select! {
+        () = &mut serving => return,
+        () = session::interrupted() => {}
+    }
+    tokio::select! {
+        () = gateway.drain(drain) => {}
+        () = &mut serving => {}
+        // Asked twice.
+        () = session::interrupted() => {}
+    }
 }
 
 /// Serves until the one client is gone, or for ever.
@@ -80,6 +108,9 @@ async fn serve(gateway: &Gateway, listeners: Vec<Listener>, screen: Screen) {
     for listener in listeners {
         let at = screen.talk(Label::Good, "serving on");
         screen.say(format_args!("{at} {}", listener.place()));
+        if let Some((page, _)) = listener.page() {
+            screen.say(format_args!("status page: {page}/"));
+        }
         let gateway = gateway.clone();
         serving.spawn(async move { gateway.serve(listener).await });
     }

@@ -39,11 +39,12 @@ impl Approver for Watched<dyn Approver> {
     async fn ask(&self, question: Question<'_>) -> Answer {
         let answer = self.inner.ask(question).await;
         let (word, with) = match &answer {
-            Answer::Once => (Word::Once, None),
+            Answer::Once | Answer::Decided { allowed: true, .. } => (Word::Once, None),
             Answer::Session => (Word::Session, None),
             Answer::Granted { grant } => (Word::Granted, Some(grant.clone())),
             Answer::No { reason } => (Word::No, reason.clone()),
-            Answer::Nobody => (Word::Nobody, None),
+            Answer::Decided { reason, .. } if !answer.is_nobody() => (Word::No, reason.clone()),
+            Answer::Decided { .. } | Answer::Nobody => (Word::Nobody, None),
         };
         let approval = Approval {
             tool: question.tool.name.to_string(),

@@ -5,14 +5,15 @@ use std::path::PathBuf;
 use std::sync::{Arc, OnceLock};
 
 use outrigger_connect::{Connector, OAuth, Tap};
+use outrigger_gateway::Approvers;
 use outrigger_host::Upkeep;
-use outrigger_host::approve::{Approver, NobodyThere};
+use outrigger_host::approve::{Approver, NobodyThere, Queue};
 use outrigger_host::config::Config;
 use outrigger_host::hooks::HookRunner;
 use outrigger_host::questions::{Questions, Respondent};
-use outrigger_journal::{Observer, Run};
+use outrigger_journal::{Journal, Observer, Run};
 
-use super::{Asked, supervisor};
+use super::{Asked, Opening, supervisor};
 use crate::cli::Common;
 use crate::eras::EraFolder;
 use crate::error::CommandError;
@@ -30,12 +31,12 @@ pub(super) struct Person {
 
 impl Person {
     pub(super) fn of(
-        asked: &Asked,
+        opening: &Opening<'_>,
         storage: &Storage,
-        common: &Common,
-        screen: Screen,
+        journal: Option<&Journal>,
     ) -> Result<Self, CommandError> {
-        let person = Self::there(asked, storage, common, screen)?;
+        let common = opening.common;
+        let person = Self::there(opening, storage, journal)?;
         let Some(recorder) = &common.recorder else {
             return Ok(person);
         };
@@ -50,11 +51,11 @@ impl Person {
     }
 
     fn there(
-        asked: &Asked,
+        opening: &Opening<'_>,
         storage: &Storage,
-        common: &Common,
-        screen: Screen,
+        journal: Option<&Journal>,
     ) -> Result<Self, CommandError> {
+        let (asked, common, screen) = (&opening.person, opening.common, opening.screen);
         let keyboard = match asked {
             Asked::PersonAt(keyboard) => keyboard.clone(),
             Asked::Person | Asked::Clients(..) | Asked::Nobody => Keyboard::default(),
@@ -78,11 +79,21 @@ impl Person {
             },
             (Asked::Clients(served), _) => {
                 let (clients, whose) = (&served.clients, &served.whose);
-                let granted = Arc::new(storage.grants(common)?.of_principal(whose.name()));
-                let earlier = approver::approver(granted, screen.unattended(), keyboard);
+                let grants = Arc::new(storage.grants(common)?.of_principal(whose.name()));
+                let gateway = &opening.config.gateway;
+                let patience = gateway.approval_timeout.value;
+                let queue = |journal: &Journal| {
+                    Queue::new(journal.approvals(), Arc::clone(&grants), patience)
+                        .of_principal(whose.name())
+                };
+                let approvers = Approvers {
+                    queue: journal.map(queue),
+                    ways: gateway.approvals.value.clone(),
+                    earlier: approver::approver(grants, screen.unattended(), keyboard),
+                };
                 Self {
                     questions: clients.questions(),
-                    approver: clients.approver(earlier),
+                    approver: clients.approver(approvers),
                 }
             }
             (Asked::Nobody, _) => Self {

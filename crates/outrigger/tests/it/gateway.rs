@@ -1,7 +1,9 @@
 //! The governed catalog as other hosts meet it: both eras, over a pipe, over HTTP and over a socket, with
 //! real servers behind and other people's SDKs before it.
 
+mod approvals;
 mod asks;
+mod browser;
 mod changes;
 mod hosts;
 mod idle;
@@ -15,6 +17,7 @@ mod sdks;
 pub(crate) mod served;
 mod starting;
 mod tasks;
+mod web;
 
 use std::fs;
 
@@ -179,7 +182,7 @@ fn what_did_not_come_to_a_result_says_so() {
     error -32602: Not called: there is no tool `lab__repet`.
     true {"outrigger/call":{"id":2,"outcome":"rejected","reason":"bad_arguments"}}: Not called: the arguments do not fit the tool's schema:
     - `/text`: 1 is not of type "string"
-    true {"outrigger/call":{"id":3,"outcome":"rejected","reason":"nobody_to_ask"}}: Not called: it needs approval, and nobody is there to give it. This is not a decision of the user. The person who runs this gateway can allow it by a rule of its configuration or with `--allow`; a client that takes questions (elicitation) is asked.
+    true {"outrigger/call":{"id":3,"outcome":"rejected","reason":"nobody_to_ask"}}: Not called: it needs approval, and nobody is there to give it. This is not a decision of the user. The person who runs this gateway can allow it by a rule of its configuration or with `--allow`, or let such calls wait for them (`gateway.approvals`); a client that takes questions (elicitation) is asked.
     true null: the disk is on fire
     true {"outrigger/call":{"id":5,"outcome":"violated","reason":"contract"}}: The server `lab` answered the call of `break_contract`, but against its own contract: the structured content breaks the tool's output schema: `/n`: "seven" is not of type "integer". The answer is not shown. The call may have taken effect.
     "#);

@@ -9,7 +9,7 @@ use super::policy::mode;
 use super::server::Lowering;
 use super::transport::Draft;
 use crate::config::gateway::{
-    ClientLimits, Credentials, GatewaySettings, OAuthResource, PrincipalSettings,
+    ApprovalWay, ClientLimits, Credentials, GatewaySettings, OAuthResource, PrincipalSettings,
 };
 use crate::config::node::{Entry, Node, Value};
 use crate::config::origin::{Layer, Setting};
@@ -19,13 +19,16 @@ use crate::config::server::WrittenKey;
 use crate::config::surroundings::Surroundings;
 use crate::config::value;
 
-const KEYS: [&str; 10] = [
+const KEYS: [&str; 13] = [
     "url",
     "allowed_hosts",
     "allowed_origins",
     "open_loopback",
     "max_principals",
     "idle",
+    "approvals",
+    "approval_timeout",
+    "drain_timeout",
     "limits",
     "servers",
     "principals",
@@ -143,21 +146,7 @@ fn plain(report: &mut Report<'_>, entry: &Entry, gateway: &mut GatewaySettings) 
             gateway.allowed_hosts = hosts.unwrap_or_default();
         }
         "allowed_origins" => {
-            let origins = texts(report, &key, node).unwrap_or_default();
-            for origin in &origins {
-                let is_one = Url::parse(origin)
-                    .is_ok_and(|url| url.origin().ascii_serialization() == *origin);
-                if !is_one {
-                    let message = format!(
-                        "`{key}` has `{}`, which is no origin",
-                        origin.escape_debug()
-                    );
-                    report
-                        .error(node.at, &key, message)
-                        .hint("an origin is written as browsers do: `https://app.example.com`, without a path");
-                }
-            }
-            gateway.allowed_origins = origins;
+            gateway.allowed_origins = origins(report, &key, node);
         }
         "open_loopback" => {
             let open = value::truth(report, &key, node);
@@ -171,10 +160,61 @@ fn plain(report: &mut Report<'_>, entry: &Entry, gateway: &mut GatewaySettings) 
             let idle = value::duration(report, &key, node);
             over(&mut gateway.idle, report, entry, idle);
         }
+        "approvals" => {
+            let ways = ways(report, &key, node);
+            over(&mut gateway.approvals, report, entry, ways);
+        }
+        "approval_timeout" => {
+            let patience = value::duration(report, &key, node);
+            over(&mut gateway.approval_timeout, report, entry, patience);
+        }
+        "drain_timeout" => {
+            let drain = value::duration(report, &key, node);
+            over(&mut gateway.drain_timeout, report, entry, drain);
+        }
         _ => return report.unknown(Severity::Error, entry, "gateway", &KEYS),
     }
     let noted = written(report, &[], entry);
     gateway.note(noted);
+}
+
+/// Pages, as browsers name them.
+fn origins(report: &mut Report<'_>, key: &str, node: &Node) -> Vec<String> {
+    let origins = texts(report, key, node).unwrap_or_default();
+    for origin in &origins {
+        let is_one =
+            Url::parse(origin).is_ok_and(|url| url.origin().ascii_serialization() == *origin);
+        if !is_one {
+            let message = format!(
+                "`{key}` has `{}`, which is no origin",
+                origin.escape_debug()
+            );
+            report.error(node.at, key, message).hint(
+                "an origin is written as browsers do: `https://app.example.com`, without a path",
+            );
+        }
+    }
+    origins
+}
+
+/// Who is asked, each once.
+fn ways(report: &mut Report<'_>, key: &str, node: &Node) -> Option<Vec<ApprovalWay>> {
+    let Value::List(items) = &node.value else {
+        report.mismatch(key, node, "a list of `client` and `queue`");
+        return None;
+    };
+    let mut ways = Vec::with_capacity(items.len());
+    for (index, item) in items.iter().enumerate() {
+        let key = format!("{key}[{index}]");
+        let way = value::word(report, &key, item, &ApprovalWay::WORDS)?;
+        if ways.contains(&way) {
+            let message = format!("`{}` is there twice", way.as_str());
+            report.error(item.at, &key, message);
+            return None;
+        }
+        ways.push(way);
+    }
+    Some(ways)
 }
 
 fn address(report: &mut Report<'_>, key: &str, node: &Node) -> Option<Url> {

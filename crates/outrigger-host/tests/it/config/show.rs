@@ -56,10 +56,18 @@ fn shown(origin: bool) -> String {
     shown.to_owned()
 }
 
+/// What is there, and how runs go.
+fn halves(places: bool) -> (String, String) {
+    let shown = shown(places);
+    let at = shown.find("[limits]").unwrap();
+    let (first, second) = shown.split_at(at);
+    (first.to_owned(), second.to_owned())
+}
+
 #[test]
 #[allow(clippy::too_many_lines, reason = "all that is shown, as it is shown")]
 fn effective_values_with_their_places() {
-    insta::assert_snapshot!(shown(true), @r#"
+    insta::assert_snapshot!(halves(true).0, @r#"
     [servers.files]  # project/.mcp.json:3
     command = "home/bin/files"  # project/.mcp.json:4
     args = ["--token", "••••", "${DIR:-data}", "line\nbreak \"q\""]  # project/.mcp.json:5
@@ -101,7 +109,12 @@ fn effective_values_with_their_places() {
     base_url = "https://api.example/v1"  # user/outrigger.toml:8
     key_env = "OPENAI_API_KEY"  # user/outrigger.toml:9
     headers.X-Api-Key = "••••"  # user/outrigger.toml:10
+    "#);
+}
 
+#[test]
+fn how_runs_go_with_its_places() {
+    insta::assert_snapshot!(halves(true).1, @r#"
     [limits]
     max_turns = 40  # default
     max_calls = 200  # default
@@ -137,7 +150,7 @@ fn effective_values_with_their_places() {
 #[test]
 #[allow(clippy::too_many_lines, reason = "all that is shown, as it is shown")]
 fn without_places_it_is_plain() {
-    insta::assert_snapshot!(shown(false), @r#"
+    insta::assert_snapshot!(halves(false).0, @r#"
     [servers.files]
     command = "home/bin/files"
     args = ["--token", "••••", "${DIR:-data}", "line\nbreak \"q\""]
@@ -178,7 +191,12 @@ fn without_places_it_is_plain() {
     base_url = "https://api.example/v1"
     key_env = "OPENAI_API_KEY"
     headers.X-Api-Key = "••••"
+    "#);
+}
 
+#[test]
+fn how_runs_go_is_plain_too() {
+    insta::assert_snapshot!(halves(false).1, @r#"
     [limits]
     max_turns = 40
     max_calls = 200

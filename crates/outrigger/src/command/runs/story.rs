@@ -65,7 +65,10 @@ fn of_server(event: &Event) -> Option<String> {
                 "server {server}: asked{during} (`{method}`): {question}: {}{}{}",
                 answer.as_str(),
                 match by {
-                    DecidedBy::Person => " by a person",
+                    DecidedBy::Person
+                    | DecidedBy::Client
+                    | DecidedBy::Command
+                    | DecidedBy::Page => " by a person",
                     DecidedBy::Grant => " by a grant",
                     DecidedBy::Hook => " by a hook",
                     DecidedBy::Policy => " by configuration",
@@ -225,20 +228,7 @@ fn of_call(event: &Event, calls: &[CallLine]) -> Option<String> {
             let by: String = by.collect();
             format!("call {call}: {tool} {}{by}", visible::folded_json(sent))
         }
-        Event::CallDecided {
-            call,
-            allowed,
-            rule,
-            by,
-            reason,
-        } => {
-            let word = if *allowed { "allowed" } else { "not allowed" };
-            format!(
-                "call {call}: {word} by {} ({rule}){}",
-                who(*by),
-                because(reason.as_deref())
-            )
-        }
+        Event::CallWaits { .. } | Event::CallDecided { .. } => return of_decision(event),
         Event::HookRan {
             call: Some(call), ..
         } => format!("call {call}: {}", of_hook(event)?),
@@ -348,6 +338,35 @@ fn kept(artifacts: &[ArtifactRef]) -> String {
     kept.collect::<Vec<_>>().concat()
 }
 
+/// Who is waited for, and who had the last word.
+fn of_decision(event: &Event) -> Option<String> {
+    Some(match event {
+        Event::CallWaits {
+            call,
+            approval,
+            until,
+        } => format!(
+            "call {call}: waits for a person as `{approval}`, until {}",
+            until.strftime("%H:%M:%S UTC")
+        ),
+        Event::CallDecided {
+            call,
+            allowed,
+            rule,
+            by,
+            reason,
+        } => {
+            let word = if *allowed { "allowed" } else { "not allowed" };
+            format!(
+                "call {call}: {word} by {} ({rule}){}",
+                who(*by),
+                because(reason.as_deref())
+            )
+        }
+        _ => return None,
+    })
+}
+
 fn because(reason: Option<&str>) -> String {
     reason
         .map(|reason| format!(": {reason}"))
@@ -358,6 +377,9 @@ fn who(by: DecidedBy) -> &'static str {
     match by {
         DecidedBy::Policy => "policy",
         DecidedBy::Person => "a person",
+        DecidedBy::Client => "a person at the client",
+        DecidedBy::Command => "a person with `outrigger approvals`",
+        DecidedBy::Page => "a person on the gateway's page",
         DecidedBy::Grant => "a grant",
         DecidedBy::Hook => "a hook",
         DecidedBy::Nobody => "nobody: nobody was there to answer",

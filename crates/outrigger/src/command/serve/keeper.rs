@@ -6,7 +6,7 @@ use std::path::PathBuf;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use async_trait::async_trait;
-use outrigger_gateway::{Clients, End, Identity, Keeper, Tenant};
+use outrigger_gateway::{Activity, Clients, End, Identity, Keeper, Tenant};
 use outrigger_host::config::{Config, show};
 use outrigger_host::{Digest, Upstreams};
 use outrigger_journal::{Event, Run, RunStatus, Tokens};
@@ -29,6 +29,8 @@ pub(super) struct Sessions {
     /// Of whoever runs the gateway.
     config: Config,
     screen: Screen,
+    /// Sees the runs of all.
+    activity: Arc<Activity>,
     trouble: Arc<Trouble>,
     /// Cancelled when calls of somebody cannot be recorded any more.
     broken: CancellationToken,
@@ -60,12 +62,18 @@ impl Sessions {
             args,
             config,
             screen,
+            activity: Arc::default(),
             trouble: Arc::default(),
             broken: CancellationToken::new(),
             watching: TaskTracker::new(),
             clients: Clients::default(),
             pool: AsyncMutex::default(),
         }
+    }
+
+    /// The same, whose runs are seen by this one.
+    pub(super) fn seen_by(self, activity: Arc<Activity>) -> Self {
+        Self { activity, ..self }
     }
 
     /// Cancelled when the command has to be started anew.
@@ -109,7 +117,10 @@ impl Sessions {
             config: &config,
             screen,
             record: Record::Journal(started),
-            observers: vec![Arc::new(Display::new(screen, Show::Servers))],
+            observers: vec![
+                Arc::new(Display::new(screen, Show::Servers)),
+                self.activity.clone(),
+            ],
             person: Asked::Clients(Served {
                 clients: clients.clone(),
                 whose: who.clone(),
@@ -123,6 +134,10 @@ impl Sessions {
             host: session.host.clone(),
             clients,
             kept,
+            record: outrigger_gateway::Record {
+                journal: session.journal.clone(),
+                run: Some(session.run.clone()),
+            },
             end: Box::new(Open {
                 _watch: self.watch(session.run.clone()),
                 session,

@@ -121,7 +121,7 @@ fn a_client_that_cannot_be_asked_is_told_what_to_do() {
         "tools/call",
         json!({ "name": "lab__repeat", "arguments": { "text": "a" } }),
     );
-    insta::assert_snapshot!(text(&answer), @"Not called: it needs approval, and nobody is there to give it. This is not a decision of the user. The person who runs this gateway can allow it by a rule of its configuration or with `--allow`; a client that takes questions (elicitation) is asked.");
+    insta::assert_snapshot!(text(&answer), @"Not called: it needs approval, and nobody is there to give it. This is not a decision of the user. The person who runs this gateway can allow it by a rule of its configuration or with `--allow`, or let such calls wait for them (`gateway.approvals`); a client that takes questions (elicitation) is asked.");
     assert_eq!(answer["result"]["isError"], true);
     assert_eq!(log.of("tools/call").len(), 0);
     assert_eq!(line.end(), 0);

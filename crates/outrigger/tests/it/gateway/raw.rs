@@ -32,7 +32,7 @@ fn only_this_machine_is_answered() {
     // What is not there costs little.
     for path in [
         "/.well-known/oauth-authorization-server",
-        "/",
+        "/pages",
         "/mcp/x",
         "/favicon.ico",
     ] {

@@ -283,6 +283,11 @@ impl Served {
         Line::over(None, Box::new(stream.try_clone().unwrap()), stream)
     }
 
+    /// As a system does that stops a service.
+    pub(crate) fn ask_to_end(&self) {
+        kill(&self.child, "-TERM");
+    }
+
     fn address(&self) -> &str {
         let rest = self.place.strip_prefix("http://").unwrap();
         rest.strip_suffix("/mcp").unwrap()
