@@ -225,24 +225,31 @@ mod tests {
 
     #[test]
     fn calls_of_two_runs_are_told_apart() {
-        let activity = std::sync::Arc::new(Activity::default());
-        let run = || {
-            Run::unrecorded(RunOptions {
-                observers: vec![activity.clone()],
-                secrets: Vec::new(),
-            })
-        };
-        let (one, other) = (run(), run());
-        for (run, tool) in [(&one, "first"), (&other, "second")] {
-            run.record(Event::CallProposed {
-                call: 1,
-                turn: None,
-                client: None,
-                tool: tool.to_owned(),
-                arguments: "{}".to_owned(),
+        let activity = Activity::default();
+        let one: RunId = "20261130-120000-aaaa".parse().unwrap();
+        let other: RunId = "20261130-120000-bbbb".parse().unwrap();
+        let sees = |run: &RunId, event| {
+            activity.observe(&Recorded {
+                v: outrigger_journal::VERSION,
+                seq: 2,
+                at: Timestamp::UNIX_EPOCH,
+                run: run.clone(),
+                event,
             });
+        };
+        for (run, tool) in [(&one, "first"), (&other, "second")] {
+            sees(
+                run,
+                Event::CallProposed {
+                    call: 1,
+                    turn: None,
+                    client: None,
+                    tool: tool.to_owned(),
+                    arguments: "{}".to_owned(),
+                },
+            );
         }
-        other.record(Event::CallEnded {
+        let ended = Event::CallEnded {
             call: 1,
             outcome: OutcomeKind::Rejected,
             is_error: false,
@@ -252,7 +259,8 @@ mod tests {
             artifacts: Vec::new(),
             tokens: 0,
             took_ms: 0,
-        });
+        };
+        sees(&other, ended);
         let (open, recent) = activity.calls();
         let tools =
             |calls: &[Call]| -> Vec<_> { calls.iter().map(|call| call.tool.clone()).collect() };
@@ -260,6 +268,6 @@ mod tests {
             (tools(&open), tools(&recent)),
             (vec!["first".to_owned()], vec!["second".to_owned()])
         );
-        assert_eq!(open[0].run, *one.id());
+        assert_eq!(open[0].run, one);
     }
 }

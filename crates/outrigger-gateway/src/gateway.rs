@@ -222,6 +222,15 @@ impl Gateway {
         pipe::serve(&self.shared, reader, writer).await;
     }
 
+    /// The address of the pages that a listener will have, which can be opened from now on.
+    pub fn page(&self, listener: &Listener) -> Option<String> {
+        let (url, port) = listener.page()?;
+        if let Err(error) = self.shared.door.opens(&url, port) {
+            tracing::warn!(%error, "nobody can decide on the page: its key cannot be kept");
+        }
+        Some(url)
+    }
+
     /// Serves whoever connects, until the gateway is stopped.
     pub async fn serve(&self, listener: Listener) {
         listen::serve(&self.shared, listener).await;

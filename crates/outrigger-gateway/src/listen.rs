@@ -107,7 +107,7 @@ impl Listener {
     }
 
     /// Where its pages are: for people on this machine.
-    pub fn page(&self) -> Option<(String, u16)> {
+    pub(crate) fn page(&self) -> Option<(String, u16)> {
         match &self.0 {
             Kind::Tcp(listener) => {
                 let address = listener.local_addr().ok()?;
@@ -141,11 +141,6 @@ fn bind(place: &dyn std::fmt::Display, error: io::Error) -> ListenError {
 
 /// Serves whoever connects, until the gateway is stopped.
 pub(crate) async fn serve(shared: &Arc<Shared>, listener: Listener) {
-    if let Some((url, port)) = listener.page()
-        && let Err(error) = shared.door.opens(&url, port)
-    {
-        tracing::warn!(%error, "nobody can decide on the page: its key cannot be kept");
-    }
     let room = Arc::clone(&shared.slots);
     tokio::select! {
         () = shared.stop.cancelled() => {}

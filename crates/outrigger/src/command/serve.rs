@@ -106,9 +106,10 @@ async fn serve(gateway: &Gateway, listeners: Vec<Listener>, screen: Screen) {
     }
     let mut serving = JoinSet::new();
     for listener in listeners {
+        let page = gateway.page(&listener);
         let at = screen.talk(Label::Good, "serving on");
         screen.say(format_args!("{at} {}", listener.place()));
-        if let Some((page, _)) = listener.page() {
+        if let Some(page) = page {
             screen.say(format_args!("status page: {page}/"));
         }
         let gateway = gateway.clone();
