@@ -16,7 +16,7 @@ mod upstreams;
 mod wanted;
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::sync::atomic::Ordering;
+use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Arc, PoisonError, Weak};
 use std::time::Duration;
 
@@ -28,7 +28,7 @@ use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
 pub use server::{Failure, FailureKind, InUse, Ready, ServerState};
-pub use succession::Successor;
+pub use succession::{Succeeded, Successor};
 pub use upkeep::Upkeep;
 pub use upstreams::Upstreams;
 
@@ -121,7 +121,6 @@ impl WeakHost {
 
 struct Shared {
     policy: Policy,
-    approver: Arc<dyn Approver>,
     hooks: Arc<Hooks>,
     /// The server that reads artifacts.
     reader: Option<ServerName>,
@@ -140,6 +139,13 @@ struct Shared {
     stop: CancellationToken,
     /// What a host that takes this one's place goes on with.
     lasting: Arc<Lasting>,
+}
+
+impl Drop for Shared {
+    /// Work beside the calls does not keep a host whose place another one took.
+    fn drop(&mut self) {
+        self.stop.cancel();
+    }
 }
 
 /// One server, as `doctor` and `tools` show it.
@@ -177,7 +183,6 @@ impl Host {
         let names = servers.keys().chain(&config.left_out).cloned().collect();
         let shared = Shared {
             policy: with.policy,
-            approver: with.approver,
             hooks: with.hooks,
             reader: reader(config, &with.builtins),
             results: config.results.clone(),
@@ -357,7 +362,7 @@ impl Host {
     }
 
     pub(crate) fn approver(&self) -> &dyn Approver {
-        &*self.shared.approver
+        &*self.shared.lasting.approver
     }
 
     pub(crate) fn traces(&self) -> Option<&Arc<dyn Traces>> {

@@ -8,11 +8,12 @@ use std::sync::Arc;
 use std::sync::RwLock;
 use std::sync::atomic::AtomicU32;
 
+use outrigger_connect::ServerName;
 use outrigger_journal::{Redactor, Run};
 use tokio_util::sync::CancellationToken;
 
 use super::person::Person;
-use super::server::Launch;
+use super::server::{Launch, Member};
 use super::{Builtin, Host, Parts, Upstreams};
 use crate::approve::Approver;
 use crate::artifact::{Artifacts, Handles};
@@ -29,12 +30,21 @@ use crate::traces::Traces;
 pub struct Successor {
     /// Servers in this process. One with the same pipe as before goes on.
     pub builtins: Vec<Builtin>,
-    /// Answers the questions of policy.
-    pub approver: Arc<dyn Approver>,
     /// Decides.
     pub policy: Policy,
     /// Have a say about calls.
     pub hooks: Arc<Hooks>,
+}
+
+/// What is another one since an earlier host of the same run. Names in order.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Succeeded {
+    /// Servers that are new.
+    pub added: Vec<ServerName>,
+    /// Servers that are gone.
+    pub removed: Vec<ServerName>,
+    /// Servers that begin anew: they are configured otherwise, or had failed.
+    pub changed: Vec<ServerName>,
 }
 
 /// What stays for as long as the run does.
@@ -42,6 +52,7 @@ pub(super) struct Lasting {
     pub(super) run: Run,
     pub(super) redactor: Redactor,
     pub(super) pins: Arc<Pins>,
+    pub(super) approver: Arc<dyn Approver>,
     pub(super) artifacts: Option<Artifacts>,
     pub(super) traces: Option<Arc<dyn Traces>>,
     /// Starts the servers that are this run's alone.
@@ -78,6 +89,7 @@ impl Lasting {
             run: parts.run,
             redactor,
             pins: parts.pins,
+            approver: parts.approver,
             artifacts: parts.artifacts,
             traces: parts.traces,
             own,
@@ -93,7 +105,6 @@ impl Lasting {
         };
         let rest = Successor {
             builtins: parts.builtins,
-            approver: parts.approver,
             policy: parts.policy,
             hooks: parts.hooks,
         };
@@ -124,6 +135,29 @@ impl Host {
         {
             upstreams.forget_failed();
         }
+        if let Some(upkeep) = &lasting.own.launch().upkeep {
+            upkeep.allow(config.limits.max_servers.value);
+        }
         Self::under(config, with, Arc::clone(lasting))
+    }
+
+    /// What is another one here than with the host whose place this one took.
+    pub fn since(&self, earlier: &Self) -> Succeeded {
+        let (now, before) = (&self.shared.servers, &earlier.shared.servers);
+        let added = now.keys().filter(|name| !before.contains_key(*name));
+        let removed = before.keys().filter(|name| !now.contains_key(*name));
+        let is_other = |(name, member): &(&ServerName, &Member)| {
+            let before = before.get(*name);
+            before.is_some_and(|before| !member.is_same(before))
+        };
+        Succeeded {
+            added: added.cloned().collect(),
+            removed: removed.cloned().collect(),
+            changed: now
+                .iter()
+                .filter(is_other)
+                .map(|(name, _)| name.clone())
+                .collect(),
+        }
     }
 }
