@@ -2,7 +2,7 @@
 //!
 //! Promises: a configuration with an error changes nothing; nobody is asked, and what a person has not
 //! trusted stays untrusted. Leaves out when it is read ([`watch`](super::watch)), and what cannot change
-//! without a restart: where it listens, `[gateway]`, `[storage]` and `[telemetry]`.
+//! without a restart: where it listens, `[gateway]` and `[storage]`.
 
 use std::fmt::Write as _;
 use std::path::PathBuf;
