@@ -17,6 +17,7 @@ use tokio::sync::watch;
 use crate::gateway::Core;
 use crate::message;
 use crate::outlet::Outlet;
+use crate::renew::Present;
 use crate::session::Session;
 
 /// Changes within this time are one.
@@ -43,25 +44,37 @@ struct Heard {
 }
 
 impl News {
-    /// Counts what the servers of a host announce, and that they come and go, for as long as it lives.
-    pub(crate) async fn follow(&self, host: &Host) {
-        let mut states: HashMap<ServerName, _> = HashMap::new();
-        for name in host.server_names() {
-            if let Some(state) = host.watch(&name) {
-                states.insert(name, state);
+    /// Counts what the servers of one host after the other announce, and that they come and go.
+    pub(crate) async fn follow(&self, present: &Present) {
+        let (mut present, mut heard) = (present.watch(), HashMap::new());
+        loop {
+            let states = states(&present.borrow_and_update().host);
+            let gone = heard.extract_if(|name, _| !states.contains_key(name));
+            for (_, Heard { has, .. }) in gone {
+                self.come_or_gone(has);
+            }
+            tokio::select! {
+                changed = present.changed() => if changed.is_err() { return },
+                () = self.follow_one(states, &mut heard) => {}
             }
         }
-        let mut heard = HashMap::new();
+    }
+
+    fn come_or_gone(&self, (prompts, resources): (bool, bool)) {
+        if prompts {
+            count(&self.prompts);
+        }
+        if resources {
+            count(&self.resources);
+        }
+    }
+
+    /// Never ends by itself.
+    async fn follow_one(&self, mut states: States, heard: &mut HashMap<ServerName, Heard>) {
         loop {
             for (name, state) in &mut states {
                 let state = state.borrow_and_update().clone();
-                let (prompts, resources) = hear(&mut heard, name, &state);
-                if prompts {
-                    count(&self.prompts);
-                }
-                if resources {
-                    count(&self.resources);
-                }
+                self.come_or_gone(hear(heard, name, &state));
             }
             for server in heard.values_mut() {
                 for (list, announced) in [
@@ -80,12 +93,22 @@ impl News {
                 .flat_map(|server| [unread(&mut server.prompts), unread(&mut server.resources)]);
             let all: Vec<_> = states.chain(announced).collect();
             if all.is_empty() {
-                return;
+                return std::future::pending().await;
             }
             select_all(all).await;
             tokio::time::sleep(COALESCE).await;
         }
     }
+}
+
+/// Where the servers of a host stand.
+type States = HashMap<ServerName, watch::Receiver<ServerState>>;
+
+fn states(host: &Host) -> States {
+    let names = host.server_names().into_iter();
+    names
+        .filter_map(|name| Some((name.clone(), host.watch(&name)?)))
+        .collect()
 }
 
 /// Takes in where a server stands; whether prompts, and resources, have come or gone by that.

@@ -30,6 +30,7 @@ use crate::listen::{self, Listener};
 use crate::message::Fault;
 use crate::parked::Parked;
 use crate::pipe;
+use crate::renew::Present;
 use crate::room::{Place, Room};
 use crate::session::{Made, busy};
 use crate::tasks::Tasks;
@@ -130,7 +131,7 @@ pub(crate) struct Shared {
 pub(crate) struct Core {
     pub(crate) who: Identity,
     pub(crate) record: Record,
-    pub(crate) host: Host,
+    pub(crate) present: Arc<Present>,
     pub(crate) clients: Clients,
     pub(crate) views: Arc<Views>,
     pub(crate) parked: Parked<Made>,
@@ -161,7 +162,7 @@ pub(crate) struct Core {
 /// A governed catalog that is served.
 #[derive(Clone)]
 pub struct Gateway {
-    shared: Arc<Shared>,
+    pub(crate) shared: Arc<Shared>,
 }
 
 impl Gateway {
@@ -305,14 +306,15 @@ impl Core {
         };
         let room = Room::new(whose, shared.access.limits_of(who.name()));
         let own = shared.naming == Naming::Own;
+        let present = Present::new(host);
         let info = shared.info.clone();
-        let views = Arc::new(Views::new(host.clone(), own, kept, info.clone()));
+        let views = Arc::new(Views::new(Arc::clone(&present), own, kept, info.clone()));
         let news = Arc::new(News::default());
-        let followed = host.clone();
+        let followed = Arc::clone(&present);
         let core = Arc::new(Self {
             who: who.clone(),
             record,
-            host,
+            present,
             clients,
             views: Arc::clone(&views),
             parked: Parked::default(),
@@ -362,10 +364,10 @@ impl Core {
     /// Waits until servers of which nothing is known have started, for a while.
     pub(crate) async fn first_listing(&self) {
         let known = async {
-            let mut views = self.views.watch();
+            let (host, mut views) = (self.host(), self.views.watch());
             while self.views.waits_for_the_unknown() {
                 tokio::select! {
-                    _ = self.host.settled(FIRST_LISTING) => return,
+                    _ = host.settled(FIRST_LISTING) => return,
                     Ok(()) = views.changed() => {}
                 }
             }

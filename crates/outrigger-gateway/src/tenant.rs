@@ -15,10 +15,11 @@ use std::time::{Duration, Instant};
 use async_trait::async_trait;
 use futures::future::join_all;
 use outrigger_host::Host;
-use tokio::sync::{Mutex as Door, OnceCell};
+use tokio::sync::{Mutex as Door, OnceCell, RwLock};
 
 use crate::clients::Clients;
 use crate::gateway::{Core, Record, Shared};
+use crate::renew::Renewed;
 
 /// What is under way when a principal's servers are closed may take this long.
 const GRACE: Duration = Duration::from_secs(5);
@@ -72,6 +73,12 @@ pub struct Tenant {
 pub trait End: Send + Sync {
     /// Ends it. No call is under way any more.
     async fn end(self: Box<Self>);
+
+    /// What it is under the configuration as that has been read again; calls may be under way. `None`:
+    /// it goes on as it is, and whoever runs the gateway was told why.
+    async fn renew(&mut self) -> Option<Renewed> {
+        None
+    }
 }
 
 /// What a gateway needs of the program around it.
@@ -110,10 +117,12 @@ pub(crate) struct Tenants {
     /// How long one that wants nothing is kept.
     idle: Duration,
     all: Mutex<HashMap<Identity, Arc<Place>>>,
+    /// Held for writing while everybody goes over to another configuration.
+    pub(crate) opening: RwLock<()>,
 }
 
 /// The place of one of them.
-struct Place {
+pub(crate) struct Place {
     opened: OnceCell<Opened>,
     used: Mutex<Instant>,
 }
@@ -134,6 +143,7 @@ impl Tenants {
             most,
             idle,
             all: Mutex::default(),
+            opening: RwLock::default(),
         }
     }
 
@@ -149,6 +159,7 @@ impl Tenants {
     ) -> Result<Arc<Core>, Unserved> {
         let place = self.place(shared, who)?;
         let opening = place.opened.get_or_try_init(|| async {
+            let _one_configuration = self.opening.read().await;
             let tenant = self.keeper.open(who).await?;
             Ok(Opened::new(shared, who, tenant))
         });
@@ -228,6 +239,11 @@ impl Tenants {
         cores
     }
 
+    /// The places of all, opened or not.
+    pub(crate) fn places(&self) -> Vec<Arc<Place>> {
+        lock(&self.all).values().cloned().collect()
+    }
+
     /// Ends what was opened, all at once. Nothing is under way any more.
     pub(crate) async fn end(&self) {
         let all: Vec<_> = lock(&self.all).drain().map(|(_, place)| place).collect();
@@ -242,6 +258,21 @@ impl Place {
             return false;
         };
         lock(&self.used).elapsed() >= long && opened.core.tasks.is_empty()
+    }
+
+    /// Goes over to the configuration as that was read again. False: it is not open.
+    pub(crate) async fn renew(&self) -> bool {
+        let Some(opened) = self.opened.get() else {
+            return false;
+        };
+        let mut end = opened.end.lock().await;
+        let Some(end) = end.as_mut() else {
+            return false;
+        };
+        if let Some(renewed) = Box::pin(end.renew()).await {
+            opened.core.renew(renewed);
+        }
+        true
     }
 
     /// Ends what is under way, and then what it is made of.

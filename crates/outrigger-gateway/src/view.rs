@@ -20,6 +20,7 @@ use outrigger_host::{Host, ServerState};
 use tokio::sync::watch;
 
 use crate::names::{self, Named};
+use crate::renew::{Numbered, Present};
 use definition::{Definition, Written};
 
 /// How long a client may take a listing for true once all servers have started, in milliseconds.
@@ -54,8 +55,8 @@ pub(crate) type Known = BTreeMap<ServerName, Vec<Shown>>;
 pub(crate) struct View {
     /// Counts up whenever the listing is another one.
     pub(crate) number: u64,
-    /// The catalog's revision.
-    revision: u64,
+    /// Which host, and its catalog's revision.
+    revision: (u64, u64),
     toolset: Arc<Toolset>,
     entries: HashMap<String, Entry>,
     /// By the host's name.
@@ -95,11 +96,15 @@ impl View {
     }
 }
 
+fn is(host: &Host, name: &ServerName, what: impl Fn(&ServerState) -> bool) -> bool {
+    host.watch(name).is_some_and(|state| what(&state.borrow()))
+}
+
 /// Keeps the view in step with the catalog.
 pub(crate) struct Views {
-    host: Host,
+    present: Arc<Present>,
     own_names: bool,
-    file: Option<PathBuf>,
+    file: Mutex<Option<PathBuf>>,
     known: Mutex<Known>,
     current: watch::Sender<Arc<View>>,
     /// `serverInfo` as JSON.
@@ -108,8 +113,36 @@ pub(crate) struct Views {
 
 impl Views {
     /// `file`: where it is kept what was last known, for the next start.
-    pub(crate) fn new(host: Host, own_names: bool, file: Option<PathBuf>, info: String) -> Self {
-        let mut known = file.as_deref().map(kept::read).unwrap_or_default();
+    pub(crate) fn new(
+        present: Arc<Present>,
+        own_names: bool,
+        file: Option<PathBuf>,
+        info: String,
+    ) -> Self {
+        let known = file.as_deref().map(kept::read).unwrap_or_default();
+        let views = Self {
+            present,
+            own_names,
+            file: Mutex::new(file),
+            known: Mutex::new(known),
+            current: watch::Sender::default(),
+            info,
+        };
+        views.meet();
+        views.refresh();
+        views
+    }
+
+    /// Another host has taken the place of the one before.
+    pub(crate) fn renewed(&self, file: Option<PathBuf>) {
+        *self.file.lock().unwrap_or_else(PoisonError::into_inner) = file;
+        self.meet();
+        self.refresh();
+    }
+
+    /// Takes in what was seen of servers of which nothing else is known.
+    fn meet(&self) {
+        let (host, mut known) = (self.present.host(), self.known());
         // Another folder, or another entry in the configuration, makes nobody a stranger.
         for name in host.server_names() {
             if let Slot::Vacant(vacant) = known.entry(name) {
@@ -120,16 +153,6 @@ impl Views {
                 }
             }
         }
-        let views = Self {
-            host,
-            own_names,
-            file,
-            known: Mutex::new(known),
-            current: watch::Sender::default(),
-            info,
-        };
-        views.refresh();
-        views
     }
 
     pub(crate) fn current(&self) -> Arc<View> {
@@ -143,25 +166,27 @@ impl Views {
 
     /// The tools that may be called now.
     pub(crate) fn toolset(&self) -> Arc<Toolset> {
+        self.for_call().1
+    }
+
+    /// The host of a call that begins now, and its tools.
+    pub(crate) fn for_call(&self) -> (Host, Arc<Toolset>) {
+        let Numbered { number, host } = self.present.numbered();
         let view = self.current();
-        if view.revision == *self.host.published().borrow() {
-            return Arc::clone(&view.toolset);
-        }
-        self.host.toolset()
+        let toolset = if view.revision == (number, *host.published().borrow()) {
+            Arc::clone(&view.toolset)
+        } else {
+            host.toolset()
+        };
+        (host, toolset)
     }
 
     /// Servers that are starting, and of which nothing is known from before.
     pub(crate) fn waits_for_the_unknown(&self) -> bool {
-        let known = self.known();
-        let names = self.host.server_names();
+        let (host, known) = (self.present.host(), self.known());
+        let names = host.server_names();
         let mut unknown = names.iter().filter(|name| !known.contains_key(*name));
-        unknown.any(|name| self.is(name, ServerState::is_starting))
-    }
-
-    fn is(&self, name: &ServerName, what: impl Fn(&ServerState) -> bool) -> bool {
-        self.host
-            .watch(name)
-            .is_some_and(|state| what(&state.borrow()))
+        unknown.any(|name| is(&host, name, ServerState::is_starting))
     }
 
     fn known(&self) -> std::sync::MutexGuard<'_, Known> {
@@ -172,12 +197,13 @@ impl Views {
     pub(crate) fn refresh(&self) {
         // Held to the end, so that views follow one another.
         let mut known = self.known();
-        let revision = *self.host.published().borrow();
-        let catalog = self.host.catalog();
-        let toolset = self.host.toolset();
+        let Numbered { number, host } = self.present.numbered();
+        let revision = (number, *host.published().borrow());
+        let catalog = host.catalog();
+        let toolset = host.toolset();
         known.retain(|name, _| {
-            self.host.watch(name).is_some()
-                && !self.is(name, |state| matches!(state, ServerState::Disabled))
+            host.watch(name).is_some()
+                && !is(&host, name, |state| matches!(state, ServerState::Disabled))
         });
         let mut before = Known::new();
         for name in catalog.servers.keys() {
@@ -201,15 +227,19 @@ impl Views {
             let shown = known.entry(name).or_default();
             shown.extend(tools.into_iter().filter(is_held));
         }
-        let settled = !self
-            .host
+        let settled = !host
             .server_names()
             .iter()
-            .any(|name| self.is(name, ServerState::is_starting));
+            .any(|name| is(&host, name, ServerState::is_starting));
         self.publish(&known, (revision, toolset), settled);
     }
 
-    fn publish(&self, known: &Known, (revision, toolset): (u64, Arc<Toolset>), settled: bool) {
+    fn publish(
+        &self,
+        known: &Known,
+        (revision, toolset): ((u64, u64), Arc<Toolset>),
+        settled: bool,
+    ) {
         let tools: Vec<_> = known
             .iter()
             .flat_map(|(server, tools)| tools.iter().map(move |tool| (server, tool)))
@@ -264,13 +294,24 @@ impl Views {
         });
     }
 
-    /// Follows the catalog for as long as it lives; keeps what is known.
+    /// Follows the catalog, of one host after the other; keeps what is known.
     pub(crate) async fn follow(&self) {
-        let mut published = self.host.published();
-        let settled = self.host.settled(std::time::Duration::MAX);
+        let (mut present, mut kept) = (self.present.watch(), 0);
+        loop {
+            // Let go with the turn: a host that another one has taken the place of is not kept here.
+            let host = present.borrow_and_update().host.clone();
+            tokio::select! {
+                changed = present.changed() => if changed.is_err() { return },
+                () = self.follow_one(&host, &mut kept) => return,
+            }
+        }
+    }
+
+    async fn follow_one(&self, host: &Host, kept: &mut u64) {
+        let mut published = host.published();
+        let settled = host.settled(std::time::Duration::MAX);
         tokio::pin!(settled);
         let mut waiting = true;
-        let mut kept = 0;
         loop {
             tokio::select! {
                 changed = published.changed() => if changed.is_err() { return },
@@ -279,16 +320,17 @@ impl Views {
             self.refresh();
             let number = self.current().number;
             // Also of some servers only: hosts end before the slowest of them is there.
-            if number != kept {
-                kept = number;
+            if number != *kept {
+                *kept = number;
                 self.keep();
             }
         }
     }
 
     fn keep(&self) {
-        let Some(file) = &self.file else { return };
-        if let Err(error) = kept::write(file, &self.known()) {
+        let file = self.file.lock().unwrap_or_else(PoisonError::into_inner);
+        let Some(file) = file.clone() else { return };
+        if let Err(error) = kept::write(&file, &self.known()) {
             tracing::debug!(file = %file.display(), %error, "what is known of the tools is not kept");
         }
     }

@@ -111,8 +111,8 @@ async fn numbers(shared: &Shared) -> Answer {
         ready: troubles(shared).await.is_empty(),
         journal: journals.reduce(|one, other| (one.0 + other.0, one.1 + other.1)),
     };
-    let hosts = cores.iter().map(|core| &core.host);
-    let text = shared.activity.metrics.text(hosts, &seen);
+    let hosts: Vec<_> = cores.iter().map(|core| core.host()).collect();
+    let text = shared.activity.metrics.text(hosts.iter(), &seen);
     with(StatusCode::OK, metrics::CONTENT_TYPE, text.into())
 }
 

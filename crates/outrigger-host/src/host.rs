@@ -10,13 +10,14 @@ pub(crate) mod person;
 mod revive;
 mod seen;
 mod server;
+mod succession;
 mod upkeep;
 mod upstreams;
 mod wanted;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::atomic::{AtomicU32, Ordering};
-use std::sync::{Arc, PoisonError, RwLock, Weak};
+use std::sync::{Arc, PoisonError, Weak};
 use std::time::Duration;
 
 use futures::future::join_all;
@@ -27,24 +28,26 @@ use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
 pub use server::{Failure, FailureKind, InUse, Ready, ServerState};
+pub use succession::{Succeeded, Successor};
 pub use upkeep::Upkeep;
 pub use upstreams::Upstreams;
 
 use crate::approve::Approver;
-use crate::artifact::{Artifacts, Handles};
+use crate::artifact::Artifacts;
 use crate::catalog::{Catalog, CatalogTool, ServerCatalog, Standing};
 use crate::config::{Config, DiscoverySettings, EntryState, ResultSettings, ServerEntry};
 use crate::discovery::{Always, Finder};
 use crate::hooks::Hooks;
 pub(crate) use crate::host::board::Board;
 use crate::host::person::Person;
-use crate::host::server::{Launch, Member, Plan, Sources};
+use crate::host::server::{Member, Plan, Sources};
+use crate::host::succession::Lasting;
 use crate::offers::{self, Shelf};
 use crate::outcome::{CallOutcome, Rejection};
 use crate::pins::{Pins, ServerIdentity};
 use crate::pipeline::{Sessions, Unknowns};
 use crate::policy::{Origins, Policy, glob};
-use crate::questions::{CallRun, Clerk, Questions};
+use crate::questions::{CallRun, Questions};
 use crate::review::{self, Flag};
 use crate::tokens::Scale;
 use crate::toolset::{MissingServer, Toolset};
@@ -117,32 +120,15 @@ impl WeakHost {
 }
 
 struct Shared {
-    run: Run,
-    redactor: Redactor,
     policy: Policy,
-    approver: Arc<dyn Approver>,
     hooks: Arc<Hooks>,
-    traces: Option<Arc<dyn Traces>>,
-    sessions: Sessions,
-    unknowns: Arc<Unknowns>,
-    person: Arc<Person>,
-    calls: AtomicU32,
-    /// Servers whose words have been shown in this run.
-    origins: RwLock<Origins>,
-    artifacts: Option<Artifacts>,
-    /// The artifacts that this run may use.
-    handles: Handles,
-    /// Cancelled, in the sense of over, when there is an artifact to read.
-    wanted: CancellationToken,
-    /// The server that reads them.
+    /// The server that reads artifacts.
     reader: Option<ServerName>,
     results: ResultSettings,
     servers: BTreeMap<ServerName, Member>,
     /// All servers of the configuration, those that this host leaves out as well.
     names: BTreeSet<ServerName>,
-    shelf: Shelf,
     board: Arc<Board>,
-    pins: Arc<Pins>,
     discovery: DiscoverySettings,
     /// [`Scale`] of the model of the run.
     scale: AtomicU32,
@@ -151,6 +137,15 @@ struct Shared {
     /// Work beside the calls, and what ends it.
     tasks: TaskTracker,
     stop: CancellationToken,
+    /// What a host that takes this one's place goes on with.
+    lasting: Arc<Lasting>,
+}
+
+impl Drop for Shared {
+    /// Work beside the calls does not keep a host whose place another one took.
+    fn drop(&mut self) {
+        self.stop.cancel();
+    }
 }
 
 /// One server, as `doctor` and `tools` show it.
@@ -169,60 +164,38 @@ pub struct ServerStatus {
 impl Host {
     /// Starts all servers of the configuration and returns; see [`Host::settled`].
     pub fn start(config: &Config, parts: Parts) -> Self {
-        let redactor = parts.run.redactor().clone();
-        redactor.learn(config.secrets());
-        if let Some(shared) = &parts.shared {
-            shared.redactor().learn(config.secrets());
-        }
-        let person = Arc::new(Person::default());
-        let clerk = Clerk::new(parts.questions, parts.run.clone(), Arc::clone(&person));
-        let own = Upstreams::of(Launch {
-            connector: parts.connector,
-            clerk,
-            run: parts.run.clone(),
-            redactor: redactor.clone(),
-            pins: Arc::clone(&parts.pins),
-            upkeep: parts.upkeep,
-        });
-        let (wanted, board) = (CancellationToken::new(), Arc::<Board>::default());
+        let (lasting, rest) = Lasting::of(parts);
+        Self::under(config, rest, Arc::new(lasting))
+    }
+
+    fn under(config: &Config, with: Successor, lasting: Arc<Lasting>) -> Self {
+        lasting.learn(config);
+        let board = Arc::<Board>::default();
         let sources = Sources {
-            own: &own,
-            shared: parts.shared.as_ref(),
+            own: &lasting.own,
+            shared: lasting.lent.as_ref(),
             board: &board,
-            artifacts: &wanted,
+            artifacts: &lasting.wanted,
         };
-        let plans = Plan::all(config, &parts.builtins).into_iter();
+        let plans = Plan::all(config, &with.builtins).into_iter();
         let members = plans.map(|plan| (plan.name.clone(), Member::of(plan, &sources)));
         let servers: BTreeMap<_, _> = members.collect();
         let names = servers.keys().chain(&config.left_out).cloned().collect();
         let shared = Shared {
-            run: parts.run,
-            redactor,
-            policy: parts.policy,
-            approver: parts.approver,
-            hooks: parts.hooks,
-            traces: parts.traces,
-            sessions: Sessions::default(),
-            unknowns: Arc::default(),
-            person,
-            calls: AtomicU32::new(0),
-            origins: RwLock::default(),
-            artifacts: parts.artifacts,
-            handles: Handles::default(),
-            wanted,
-            reader: reader(config, &parts.builtins),
+            policy: with.policy,
+            hooks: with.hooks,
+            reader: reader(config, &with.builtins),
             results: config.results.clone(),
             servers,
             names,
-            shelf: Shelf::default(),
             board,
-            pins: parts.pins,
             discovery: config.discovery.clone(),
             scale: AtomicU32::new(Scale::NONE.in_thousandths()),
             always: Arc::new(always(config)),
             finder: Arc::default(),
             tasks: TaskTracker::new(),
             stop: CancellationToken::new(),
+            lasting,
         };
         Self {
             shared: Arc::new(shared),
@@ -320,7 +293,7 @@ impl Host {
 
     /// What was approved of the servers' tools.
     pub fn pins(&self) -> &Pins {
-        &self.shared.pins
+        &self.shared.lasting.pins
     }
 
     /// A server as pins know it; `None` for one of ours.
@@ -335,13 +308,13 @@ impl Host {
 
     /// Where the data that was shown in this run so far came from.
     pub fn origins(&self) -> Origins {
-        let origins = self.shared.origins.read();
+        let origins = self.shared.lasting.origins.read();
         origins.unwrap_or_else(PoisonError::into_inner).clone()
     }
 
     /// Words of this server are about to be shown.
     pub(crate) fn came_from(&self, server: &str) {
-        let origins = self.shared.origins.write();
+        let origins = self.shared.lasting.origins.write();
         let mut origins = origins.unwrap_or_else(PoisonError::into_inner);
         origins.add_server(server);
     }
@@ -355,6 +328,8 @@ impl Host {
         members.clone().for_each(Member::leave);
         join_all(members.map(Member::gone)).await;
         self.shared.tasks.wait().await;
+        // Those of a host whose place this one took.
+        self.shared.lasting.own.gone().await;
     }
 
     /// Finds tools by words.
@@ -377,21 +352,21 @@ impl Host {
     }
 
     pub(crate) fn run(&self) -> &Run {
-        &self.shared.run
+        &self.shared.lasting.run
     }
 
     /// Keeps what configuration calls secret out of what models and people read: a server knows its
     /// own secrets, and may tell them.
     pub(crate) fn redactor(&self) -> &Redactor {
-        &self.shared.redactor
+        &self.shared.lasting.redactor
     }
 
     pub(crate) fn approver(&self) -> &dyn Approver {
-        &*self.shared.approver
+        &*self.shared.lasting.approver
     }
 
     pub(crate) fn traces(&self) -> Option<&Arc<dyn Traces>> {
-        self.shared.traces.as_ref()
+        self.shared.lasting.traces.as_ref()
     }
 
     pub(crate) fn hooks(&self) -> &Hooks {
@@ -399,11 +374,11 @@ impl Host {
     }
 
     pub(crate) fn sessions(&self) -> &Sessions {
-        &self.shared.sessions
+        &self.shared.lasting.sessions
     }
 
     pub(crate) fn unknowns(&self) -> &Arc<Unknowns> {
-        &self.shared.unknowns
+        &self.shared.lasting.unknowns
     }
 
     /// How often a call of this tool may be made again by itself; `None`: it must not be made twice.
@@ -436,7 +411,7 @@ impl Host {
 
     /// Prompts and resources that have been listed.
     pub(crate) fn shelf(&self) -> &Shelf {
-        &self.shared.shelf
+        &self.shared.lasting.shelf
     }
 
     /// The servers of this host, by name.
@@ -462,15 +437,15 @@ impl Host {
 
     /// How long questions to a person have been open in all; whoever keeps a clock takes it off.
     pub fn waited_for_person(&self) -> Duration {
-        self.shared.person.waited()
+        self.shared.lasting.person.waited()
     }
 
     pub(crate) fn person(&self) -> &Person {
-        &self.shared.person
+        &self.shared.lasting.person
     }
 
     pub(crate) fn next_call(&self) -> u32 {
-        self.shared.calls.fetch_add(1, Ordering::Relaxed) + 1
+        self.shared.lasting.calls.fetch_add(1, Ordering::Relaxed) + 1
     }
 
     /// Waits until the catalog knows what a server has announced by now. False when it does not come

@@ -37,8 +37,8 @@ pub mod words;
 
 pub use digest::Digest;
 pub use host::{
-    Builtin, Failure, FailureKind, Host, InUse, Parts, Ready, ServerState, ServerStatus, Upkeep,
-    Upstreams, WeakHost,
+    Builtin, Failure, FailureKind, Host, InUse, Parts, Ready, ServerState, ServerStatus, Succeeded,
+    Successor, Upkeep, Upstreams, WeakHost,
 };
 pub use kept_file::KeptFileError;
 pub use name::ToolName;

@@ -62,6 +62,19 @@ pub enum Event {
         /// The earlier run.
         from: RunId,
     },
+    /// The configuration was read again while the run went on; what follows is under the new one. Names
+    /// of servers.
+    ConfigurationRead {
+        /// That are new.
+        #[serde(default, skip_serializing_if = "Vec::is_empty")]
+        added: Vec<String>,
+        /// That are gone.
+        #[serde(default, skip_serializing_if = "Vec::is_empty")]
+        removed: Vec<String>,
+        /// That begin anew.
+        #[serde(default, skip_serializing_if = "Vec::is_empty")]
+        changed: Vec<String>,
+    },
     /// The conversation with the model grew by one message. Those that a resumed run took over come
     /// first.
     MessageAdded {

@@ -113,6 +113,7 @@ impl Order {
             | Event::ModelAnswered { .. }
             | Event::MessageAdded { .. }
             | Event::RunResumed { .. }
+            | Event::ConfigurationRead { .. }
             | Event::CallSettled { .. }
             | Event::HookRan { .. } => {}
         }

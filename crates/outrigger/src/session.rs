@@ -3,6 +3,7 @@
 
 mod configuration;
 mod pool;
+mod renewal;
 mod world;
 
 use std::ffi::OsString;
@@ -19,7 +20,7 @@ use outrigger_host::hooks::{HookRefusal, Hooks};
 use outrigger_host::pins::{PinMode, Pins};
 use outrigger_host::policy::Policy;
 use outrigger_host::questions::{Questions, Sampler};
-use outrigger_host::{Host, Parts, Upstreams};
+use outrigger_host::{Builtin, Host, Parts, Upstreams};
 use outrigger_journal::{
     Event, Journal, Observer, Redactor, Run, RunId, RunOptions, RunStatus, Tokens, UnknownCall,
 };
@@ -39,8 +40,11 @@ use crate::{hooks, surroundings, traces, visible};
 
 use world::{Person, Wire};
 
+pub(crate) use renewal::Renewal;
+
 pub(crate) use configuration::{
-    configuration, configuration_in, configuration_of, narrowed, only, trusted, with_secrets,
+    configuration, configuration_again, configuration_in, configuration_of, narrowed, only,
+    trusted, with_secrets,
 };
 
 pub(crate) use pool::Pool;
@@ -111,6 +115,9 @@ pub(crate) struct Session {
     oauth: Option<OAuth>,
     locked: bool,
     hooks: Arc<Hooks>,
+    shelf: HostShelf,
+    /// Those that were ever wanted.
+    builtins: Vec<Builtin>,
     telemetry: Telemetry,
     recorder: Option<Arc<Recorder>>,
 }
@@ -247,7 +254,7 @@ impl Session {
         let parts = Parts {
             connector: world::connector(oauth.as_ref(), taps, common),
             run: run.clone(),
-            builtins,
+            builtins: builtins.clone(),
             approver: person.approver,
             questions: Questions {
                 sampler: opening.sampler,
@@ -269,6 +276,8 @@ impl Session {
             oauth,
             locked: common.locked,
             hooks,
+            shelf,
+            builtins,
             telemetry,
             recorder: common.recorder.clone(),
         })

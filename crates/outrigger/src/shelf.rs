@@ -4,7 +4,7 @@
 //! nothing else.
 
 use std::fmt;
-use std::sync::{Arc, OnceLock};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use outrigger_host::{Host, WeakHost};
 use outrigger_servers::{Reading, Shelf};
@@ -13,13 +13,21 @@ use tokio_util::sync::CancellationToken;
 
 /// The resources of a host that is made after its built-in servers.
 #[derive(Clone, Default)]
-pub(crate) struct HostShelf(Arc<OnceLock<WeakHost>>);
+pub(crate) struct HostShelf(Arc<Mutex<Option<WeakHost>>>);
 
 impl HostShelf {
-    /// It is this host's.
+    /// It is this host's, and no earlier one's any more.
     pub(crate) fn of(&self, host: Host) -> Host {
-        self.0.set(host.downgrade()).ok();
+        *self.host_now() = Some(host.downgrade());
         host
+    }
+
+    fn host_now(&self) -> MutexGuard<'_, Option<WeakHost>> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn host(&self) -> Option<Host> {
+        self.host_now().as_ref().and_then(WeakHost::upgrade)
     }
 }
 
@@ -33,7 +41,7 @@ const GONE: &str = "the host is closing";
 
 impl Shelf for HostShelf {
     fn list(&self, server: Option<String>) -> Reading<String> {
-        let host = self.0.get().and_then(WeakHost::upgrade);
+        let host = self.host();
         Box::pin(async move {
             let host = host.ok_or(GONE)?;
             host.resources_in_words(server.as_deref()).await
@@ -46,7 +54,7 @@ impl Shelf for HostShelf {
         uri: String,
         cancelled: CancellationToken,
     ) -> Reading<Vec<Value>> {
-        let host = self.0.get().and_then(WeakHost::upgrade);
+        let host = self.host();
         Box::pin(async move {
             let host = host.ok_or(GONE)?;
             let read = host.read_resource_for_model(&server, &uri, cancelled).await;

@@ -163,7 +163,7 @@ impl Session {
             turn: None,
         };
         let (done, ended) = oneshot::channel();
-        let (host, toolset) = (core.host.clone(), core.views.toolset());
+        let (host, toolset) = core.views.for_call();
         // The call goes on without its client, so that how it ended is written.
         core.tasks.spawn(async move {
             let call = Box::pin(host.call(&toolset, proposed, context));
@@ -257,7 +257,7 @@ impl Session {
         } else {
             None
         };
-        let state = entry.and_then(|entry| self.core.host.watch(&entry.server));
+        let state = entry.and_then(|entry| self.core.host().watch(&entry.server));
         let state = state.map(|state| state.borrow().clone());
         let asked = answer::Asked {
             id,
@@ -266,7 +266,7 @@ impl Session {
             reason: reason::of(&report.outcome, state.as_ref()),
         };
         let whole = match &report.outcome {
-            CallOutcome::Completed(result) => self.core.host.whole(result).await,
+            CallOutcome::Completed(result) => self.core.host().whole(result).await,
             _ => Ok(Cow::Borrowed(RawValue::NULL)),
         };
         let whole = whole.map_err(|error| {

@@ -110,7 +110,7 @@ impl Session {
         let known = core.clients.enter(Arc::clone(&flight));
         let cancel = core.abort.child_token();
         let (done, ended) = oneshot::channel();
-        let (host, given_up) = (core.host.clone(), cancel.clone());
+        let (host, given_up) = (core.host(), cancel.clone());
         let asking = Arc::clone(&flight);
         core.tasks.spawn(async move {
             let number = known.number;

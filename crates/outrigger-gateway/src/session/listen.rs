@@ -151,7 +151,7 @@ impl Session {
                 continue;
             };
             // What cannot be followed is not among what was agreed on.
-            if let Ok(following) = self.core.host.follow_resource(&server, &uri).await {
+            if let Ok(following) = self.core.host().follow_resource(&server, &uri).await {
                 sources.push(Source {
                     agreed: ("resourceSubscriptions", json!([uri])),
                     telling: Box::pin(to.tell_of_updates(following, uri)),

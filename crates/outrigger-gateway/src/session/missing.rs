@@ -26,13 +26,13 @@ impl Session {
             None => self.would_be_of(name),
         };
         if let Some((server, mut state)) =
-            server.and_then(|it| Some((it.clone(), core.host.watch(&it)?)))
+            server.and_then(|it| Some((it.clone(), core.host().watch(&it)?)))
         {
             let coming = |state: &ServerState| {
                 state.is_starting() || matches!(state, ServerState::Backoff(_))
             };
             let there = async {
-                core.host.revive(&server).await;
+                core.host().revive(&server).await;
                 state.wait_for(|state| !coming(state)).await.map(drop)
             };
             tokio::select! {
@@ -54,7 +54,7 @@ impl Session {
 
     /// The server that a tool of this name would be of, where there is such a server.
     fn would_be_of(&self, name: &str) -> Option<ServerName> {
-        let host = &self.core.host;
+        let host = &self.core.host();
         let server = if self.core.own_names {
             let mut all = host.server_names().into_iter();
             all.next().filter(|_| all.next().is_none())?
@@ -76,7 +76,7 @@ impl Session {
             let by_own_name = self.core.own_names && own == name;
             by_own_name || ToolName::new(&server, own).as_str() == host
         };
-        let catalog = self.core.host.catalog();
+        let catalog = self.core.host().catalog();
         if let Some(offered) = catalog.servers.get(&server) {
             if offered.held.iter().any(|held| is_it(&held.tool.raw_name)) {
                 return Some(Missing {
@@ -97,7 +97,7 @@ impl Session {
 
     /// Why a server is not there.
     fn why_gone(&self, server: &ServerName) -> Option<Missing> {
-        let state = self.core.host.watch(server)?.borrow().clone();
+        let state = self.core.host().watch(server)?.borrow().clone();
         Some(missing(
             server,
             &state.why_missing()?,

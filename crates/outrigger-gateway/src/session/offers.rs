@@ -83,7 +83,7 @@ impl Session {
     /// One page with the entries of all servers that are there. Servers that have been met before are waited for
     /// for a moment only: hosts list prompts before they ask their model anything, and are told of later ones.
     async fn list(&self, task: &Task) -> Reply {
-        let host = &self.core.host;
+        let host = &self.core.host();
         let unknown = self.core.views.waits_for_the_unknown();
         let patience = if unknown { FIRST_LISTING } else { A_MOMENT };
         tokio::select! {
@@ -119,7 +119,7 @@ impl Session {
 
     /// What no two entries share, and the entry as it goes out.
     async fn entries(&self, server: &ServerName, member: &str) -> Vec<(String, String)> {
-        let host = &self.core.host;
+        let host = &self.core.host();
         let entry = |key: &str, name: &str, raw: &str| {
             let raw = RawValue::from_string(raw.to_owned()).ok()?;
             let mut out = String::new();
@@ -165,7 +165,7 @@ impl Session {
 
     /// Whose prompt it is, and what that server calls it.
     pub(super) async fn prompt(&self, name: &str) -> Option<(ServerName, String)> {
-        let host = &self.core.host;
+        let host = &self.core.host();
         for server in host.offering(Offer::Prompts) {
             let Ok(prompts) = host.prompts(&server).await else {
                 continue;
@@ -187,13 +187,14 @@ impl Session {
         if listed.is_some() {
             return listed;
         }
-        let settled = self.core.host.settled(self.core.limits.start);
+        let host = self.core.host();
+        let settled = host.settled(self.core.limits.start);
         tokio::select! {
             () = self.over.cancelled() => return None,
             _ = settled => {}
         }
         let (listed, by_template) = self.holders(uri).await;
-        let only = || match &self.core.host.offering(Offer::Resources)[..] {
+        let only = || match &self.core.host().offering(Offer::Resources)[..] {
             [only] => Some(only.clone()),
             _ => None,
         };
@@ -202,7 +203,7 @@ impl Session {
 
     /// Who lists a resource, and who has a template that it begins like.
     async fn holders(&self, uri: &str) -> (Option<ServerName>, Option<ServerName>) {
-        let host = &self.core.host;
+        let host = &self.core.host();
         let mut by_template = None;
         for server in host.offering(Offer::Resources) {
             let Ok(resources) = host.resources(&server).await else {
@@ -231,7 +232,7 @@ impl Session {
         } = read(task)?;
         let given = context.map(|context| context.arguments).unwrap_or_default();
         let argument = (argument.name.as_str(), argument.value.as_str());
-        let host = &self.core.host;
+        let host = &self.core.host();
         let values = match (of.name, of.uri) {
             (Some(name), _) => {
                 let found = self.prompt(&name).await;
@@ -263,7 +264,7 @@ impl Session {
             .owner(&uri)
             .await
             .ok_or_else(|| not_found(task, &uri))?;
-        let followed = self.core.host.follow_resource(&server, &uri).await;
+        let followed = self.core.host().follow_resource(&server, &uri).await;
         let following = followed.map_err(|error| fault(task, &error))?;
         let over = self.over.child_token();
         if let Some(before) = lock(&self.followed).insert(uri.clone(), over.clone()) {

@@ -55,7 +55,7 @@ fn of_principals(cores: &[Arc<Core>]) -> Markup {
         @for core in cores {
             @if let Some(name) = core.who.name() { h3 { "For " (told(name)) } }
             @else if cores.len() > 1 { h3 { "For whoever runs the gateway" } }
-            (of_servers(&core.host.servers(), core.who.name()))
+            (of_servers(&core.host().servers(), core.who.name()))
         }
     }
 }

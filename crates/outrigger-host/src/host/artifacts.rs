@@ -24,11 +24,11 @@ const FOR_A_PERSON: u64 = 32_000;
 impl Host {
     /// The store, where there is one.
     pub fn artifacts(&self) -> Option<&Artifacts> {
-        self.shared.artifacts.as_ref()
+        self.shared.lasting.artifacts.as_ref()
     }
 
     pub(crate) fn handles(&self) -> &Handles {
-        &self.shared.handles
+        &self.shared.lasting.handles
     }
 
     pub(crate) fn broken(&self) -> &Broken {
@@ -81,8 +81,8 @@ impl Host {
     /// Lets the run use an artifact. With the first, the server that reads them is started; it is
     /// there when this returns.
     pub(crate) async fn give(&self, artifact: &ArtifactRef, origins: &Origins) {
-        self.shared.handles.give(artifact, origins);
-        self.shared.wanted.cancel();
+        self.shared.lasting.handles.give(artifact, origins);
+        self.shared.lasting.wanted.cancel();
         let reader = self.shared.reader.as_ref();
         let Some(member) = reader.and_then(|reader| self.shared.servers.get(reader)) else {
             return;

@@ -7,6 +7,7 @@
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, PoisonError, Weak};
 
+use futures::future::join_all;
 use outrigger_connect::{Connector, ServerName};
 use outrigger_journal::{Redactor, Run};
 use tokio_util::sync::CancellationToken;
@@ -68,6 +69,30 @@ impl Upstreams {
     /// Knows whose run each call of the servers belongs to.
     pub(super) fn runs(&self) -> &CallRuns {
         self.0.launch.clerk.runs()
+    }
+
+    /// Waits until those have ended that nobody holds any more.
+    pub(super) async fn gone(&self) {
+        let all: Vec<_> = {
+            let all = self.0.running.lock();
+            let all = all.unwrap_or_else(PoisonError::into_inner);
+            let all = all.values().flatten();
+            all.filter_map(Weak::upgrade).collect()
+        };
+        join_all(all.iter().map(|running| running.gone())).await;
+    }
+
+    /// Lends none any more that was given up; who wants such a server has another one started.
+    pub(super) fn forget_failed(&self) {
+        let mut all = self
+            .0
+            .running
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner);
+        for of_name in all.values_mut() {
+            let failed = |running: &Arc<Running>| running.has_failed();
+            of_name.retain(|running| !running.upgrade().is_some_and(|running| failed(&running)));
+        }
     }
 
     /// A server made by this recipe, for this board: one that runs, or a new one.

@@ -33,6 +33,11 @@ impl Redactor {
                 usage: _,
             } => self.texts([reason, answer].into_iter().flatten()),
             Event::MessageAdded { .. } => self.message_event(event),
+            Event::ConfigurationRead {
+                added,
+                removed,
+                changed,
+            } => self.texts(added.iter_mut().chain(removed).chain(changed)),
             Event::RunResumed { from: _ }
             | Event::CallWaits {
                 call: _,

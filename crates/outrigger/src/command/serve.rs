@@ -1,6 +1,8 @@
 //! `outrigger serve`: the governed tools of all configured servers, for other hosts.
 
 mod keeper;
+mod renew;
+mod watch;
 
 use std::process::ExitCode;
 use std::sync::Arc;
@@ -15,6 +17,9 @@ use crate::error::{CommandError, Exit};
 use crate::screen::{Label, Screen};
 use crate::{session, surroundings};
 use keeper::Sessions;
+use renew::Basis;
+pub(crate) use renew::read_again;
+use watch::Watch;
 
 /// What is under way when it is to end may take this long. Hosts that end a program wait for 2 s.
 const GRACE: Duration = Duration::from_secs(1);
@@ -57,7 +62,9 @@ pub(crate) async fn run(
         activity: Arc::clone(&activity),
         keys: surroundings::page_keys(common).ok(),
     };
-    let sessions = Arc::new(Sessions::new(common, args, config, screen).seen_by(activity));
+    let watch = Watch::new(&config);
+    let basis = Arc::new(Basis::new(common, args, config, screen));
+    let sessions = Arc::new(Sessions::new(Arc::clone(&basis)).seen_by(activity));
     let broken = sessions.broken();
     let gateway = Gateway::start(sessions.clone(), settings);
     // Others' servers are started when they come.
@@ -71,6 +78,7 @@ pub(crate) async fn run(
         tokio::select! {
             () = Box::pin(until_asked(&gateway, serving, drain)) => {}
             () = broken.cancelled() => {}
+            () = Box::pin(basis.follow(&gateway, watch)) => {}
         }
     }
     gateway.stop(GRACE).await;

@@ -18,15 +18,48 @@ use crate::{models, secrets, surroundings, telemetry, traces, visible};
 /// that nobody trusts.
 pub(crate) fn configuration(common: &Common, screen: Screen) -> Result<Config, CommandError> {
     let config = trusted(common, screen)?;
+    tell_problems(&config, screen);
+    if config.fatal().next().is_some() {
+        let error = CommandError::usage("the configuration cannot be used; nothing was started");
+        return Err(error.hint("`outrigger doctor` looks at the rest"));
+    }
+    narrowed(config, common)
+}
+
+fn tell_problems(config: &Config, screen: Screen) {
     for problem in &config.problems {
         match problem.severity {
             Severity::Warning => screen.say(visible::lines(problem.render().trim_end())),
             Severity::Error => screen.insist(visible::lines(problem.render().trim_end())),
         }
     }
+}
+
+/// The configuration while a command runs that has read it before. Nobody is asked: the folder's own
+/// files count where the person has trusted them, or where they are still those of digest `trusted`.
+pub(crate) fn configuration_again(
+    common: &Common,
+    trusted: Option<&str>,
+    screen: Screen,
+) -> Result<Config, CommandError> {
+    let mut around = surroundings::of_configuration(common)?;
+    let mut config = outrigger_host::config::load(&around);
+    let project = config.project.as_ref();
+    if let Some(project) = project.filter(|project| project.needs_trust()) {
+        if trusted == Some(&*project.digest) {
+            around.trust = Trust::Content(project.digest.clone());
+            config = outrigger_host::config::load(&around);
+        } else {
+            screen.say(format_args!(
+                "{} this folder's files are not trusted as they are now, so what they bring is not used: {}",
+                screen.talk(Label::Warn, "note:"),
+                trust::names(project)
+            ));
+        }
+    }
+    tell_problems(&config, screen);
     if config.fatal().next().is_some() {
-        let error = CommandError::usage("the configuration cannot be used; nothing was started");
-        return Err(error.hint("`outrigger doctor` looks at the rest"));
+        return Err(CommandError::usage("it has errors"));
     }
     narrowed(config, common)
 }

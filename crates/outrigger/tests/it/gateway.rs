@@ -13,6 +13,7 @@ mod oauth;
 mod offers;
 mod principals;
 mod raw;
+mod reload;
 mod sdks;
 pub(crate) mod served;
 mod starting;

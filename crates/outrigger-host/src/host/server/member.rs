@@ -108,6 +108,17 @@ impl Member {
         }
     }
 
+    /// Whether both are the same process, or both are none for the same reason.
+    pub(in crate::host) fn is_same(&self, other: &Self) -> bool {
+        match (&self.held, &other.held) {
+            (Some(held), Some(other)) => Arc::ptr_eq(&held.running, &other.running),
+            (None, None) => {
+                std::mem::discriminant(&self.now()) == std::mem::discriminant(&other.now())
+            }
+            _ => false,
+        }
+    }
+
     /// Where it stands, for this host.
     pub(in crate::host) fn now(&self) -> ServerState {
         match &self.held {

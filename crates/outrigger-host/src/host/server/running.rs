@@ -171,8 +171,13 @@ impl Running {
         }
     }
 
+    /// Whether it was given up.
+    pub(in crate::host) fn has_failed(&self) -> bool {
+        matches!(*self.state.borrow(), ServerState::Quarantined(_))
+    }
+
     /// Waits until it has ended, if it is to.
-    pub(super) async fn gone(&self) {
+    pub(in crate::host) async fn gone(&self) {
         if self.stop.is_cancelled() {
             self.tasks.wait().await;
         }

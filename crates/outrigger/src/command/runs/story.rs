@@ -275,6 +275,11 @@ fn sent(calls: &[CallLine], call: u32) -> Option<&String> {
 fn of_run(event: &Event) -> Option<String> {
     match event {
         Event::HookRan { call: None, .. } => of_hook(event),
+        Event::ConfigurationRead {
+            added,
+            removed,
+            changed,
+        } => Some(super::super::serve::read_again(added, removed, changed)),
         Event::RunResumed { from } => Some(format!("goes on where {from} stopped")),
         Event::CallSettled {
             of,

@@ -2,33 +2,27 @@
 //! configuration as it is for that principal.
 
 use std::net::IpAddr;
-use std::path::PathBuf;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use async_trait::async_trait;
-use outrigger_gateway::{Activity, Clients, End, Identity, Keeper, Tenant};
-use outrigger_host::config::{Config, show};
-use outrigger_host::{Digest, Upstreams};
+use outrigger_gateway::{Activity, Clients, End, Identity, Keeper, Renewed, Tenant};
+use outrigger_host::Upstreams;
+use outrigger_host::config::Config;
 use outrigger_journal::{Event, Run, RunStatus, Tokens};
-use serde_json::json;
 use tokio::sync::Mutex as AsyncMutex;
 use tokio_util::sync::{CancellationToken, DropGuard};
 use tokio_util::task::TaskTracker;
 
-use crate::cli::{Common, ServeArgs};
+use super::renew::Basis;
 use crate::display::{Display, Show};
 use crate::error::CommandError;
-use crate::screen::{Label, Screen};
-use crate::session::{self, Asked, Opening, Pool, Record, Served, Session};
-use crate::{surroundings, visible};
+use crate::screen::Label;
+use crate::session::{self, Asked, Opening, Pool, Record, Renewal, Served, Session};
+use crate::visible;
 
 /// Opens sessions.
 pub(super) struct Sessions {
-    common: Common,
-    args: ServeArgs,
-    /// Of whoever runs the gateway.
-    config: Config,
-    screen: Screen,
+    basis: Arc<Basis>,
     /// Sees the runs of all.
     activity: Arc<Activity>,
     trouble: Arc<Trouble>,
@@ -56,12 +50,9 @@ impl Trouble {
 }
 
 impl Sessions {
-    pub(super) fn new(common: &Common, args: ServeArgs, config: Config, screen: Screen) -> Self {
+    pub(super) fn new(basis: Arc<Basis>) -> Self {
         Self {
-            common: common.clone(),
-            args,
-            config,
-            screen,
+            basis,
             activity: Arc::default(),
             trouble: Arc::default(),
             broken: CancellationToken::new(),
@@ -100,15 +91,9 @@ impl Sessions {
     }
 
     async fn begin(&self, who: &Identity) -> Result<Tenant, CommandError> {
-        let (common, screen) = (&self.common, self.screen);
-        let mut config = match who.name() {
-            None => self.config.clone(),
-            Some(name) => session::configuration_of(name, self.args.mode, common)?,
-        };
-        if let Some(server) = &self.args.server {
-            session::only(&mut config, server)?;
-        }
-        let kept = self.kept(who, &config)?;
+        let (common, screen) = (&self.basis.common, self.basis.screen);
+        let config = self.basis.config(who)?;
+        let kept = self.basis.kept(who, &config)?;
         let clients = self.clients.clone();
         let started = session::run_started(common, "serve", None, None)?;
         let started = of_principal(started, who);
@@ -127,7 +112,7 @@ impl Sessions {
                 shared: self.shared(&config).await?,
             }),
             sampler: None,
-            allow: &self.args.allow,
+            allow: &self.basis.args.allow,
         });
         let session = Box::pin(session).await?;
         Ok(Tenant {
@@ -141,7 +126,8 @@ impl Sessions {
             end: Box::new(Open {
                 _watch: self.watch(session.run.clone()),
                 session,
-                screen,
+                who: who.clone(),
+                basis: Arc::clone(&self.basis),
                 trouble: Arc::clone(&self.trouble),
             }),
         })
@@ -149,14 +135,16 @@ impl Sessions {
 
     /// What lends servers that several principals use, where there are several and such servers.
     async fn shared(&self, config: &Config) -> Result<Option<Upstreams>, CommandError> {
-        if !self.config.gateway.knows_anybody() || !Pool::is_wanted(config) {
+        let own = self.basis.own();
+        if !own.gateway.knows_anybody() || !Pool::is_wanted(config) {
             return Ok(None);
         }
         let mut held = self.pool.lock().await;
         let pool = match &mut *held {
             Some(pool) => pool,
             none => {
-                let opening = Pool::open(&self.common, &self.config, &self.clients, self.screen);
+                let opening =
+                    Pool::open(&self.basis.common, &own, &self.clients, self.basis.screen);
                 none.insert(Box::pin(opening).await?)
             }
         };
@@ -173,25 +161,6 @@ impl Sessions {
             Some(error) => Err(error),
             None => closed,
         }
-    }
-
-    /// Where it is kept what was last known of the tools under this configuration, seen with these
-    /// flags by this principal.
-    fn kept(&self, who: &Identity, config: &Config) -> Result<Option<PathBuf>, CommandError> {
-        let Some(folder) = surroundings::gateway() else {
-            return Ok(None);
-        };
-        let key = Digest::of(&json!({
-            "version": env!("CARGO_PKG_VERSION"),
-            "workspace": surroundings::workspace(&self.common)?,
-            "principal": who.name(),
-            "server": self.args.server,
-            "allow": self.args.allow,
-            "locked": self.common.locked,
-            "profile": self.common.profile,
-            "config": show::to_json(config),
-        }));
-        Ok(Some(folder.join(format!("{key}.json"))))
     }
 }
 
@@ -211,9 +180,10 @@ impl Keeper for Sessions {
                 if *who == Identity::Local {
                     self.trouble.keep(error);
                 } else {
-                    let warning = self.screen.talk(Label::Warn, "warning:");
+                    let warning = self.basis.screen.talk(Label::Warn, "warning:");
                     let told = format!("nothing can be served to `{who}`: {error}");
-                    self.screen
+                    self.basis
+                        .screen
                         .insist(format_args!("{warning} {}", visible::line(&told)));
                 }
                 Err(
@@ -225,9 +195,10 @@ impl Keeper for Sessions {
     }
 
     fn refused(&self, peer: IpAddr, why: &str) {
-        let note = self.screen.talk(Label::Warn, "note:");
+        let note = self.basis.screen.talk(Label::Warn, "note:");
         let told = format!("a client at {peer} was not let in: {why}");
-        self.screen
+        self.basis
+            .screen
             .say(format_args!("{note} {}", visible::line(&told)));
     }
 }
@@ -235,8 +206,9 @@ impl Keeper for Sessions {
 /// What was opened.
 struct Open {
     session: Session,
+    who: Identity,
+    basis: Arc<Basis>,
     _watch: DropGuard,
-    screen: Screen,
     trouble: Arc<Trouble>,
 }
 
@@ -249,9 +221,39 @@ impl End for Open {
             answer: None,
             usage: Tokens::default(),
         };
-        let closing = Box::pin(self.session.close(Some(ended), self.screen));
+        let closing = Box::pin(self.session.close(Some(ended), self.basis.screen));
         if let Err(error) = closing.await {
             self.trouble.keep(error);
         }
+    }
+
+    async fn renew(&mut self) -> Option<Renewed> {
+        match Box::pin(self.go_on()).await {
+            Ok(renewed) => Some(renewed),
+            Err(error) => {
+                self.basis.warn(Some(&self.who), &error);
+                None
+            }
+        }
+    }
+}
+
+impl Open {
+    async fn go_on(&mut self) -> Result<Renewed, CommandError> {
+        let config = self.basis.config(&self.who)?;
+        let kept = self.basis.kept(&self.who, &config)?;
+        let renewal = Renewal {
+            common: &self.basis.common,
+            config: &config,
+            screen: self.basis.screen,
+            principal: self.who.name(),
+            allow: &self.basis.args.allow,
+        };
+        let succeeded = Box::pin(self.session.renew(renewal)).await?;
+        self.basis.tell(&self.who, &succeeded);
+        Ok(Renewed {
+            host: self.session.host.clone(),
+            kept,
+        })
     }
 }

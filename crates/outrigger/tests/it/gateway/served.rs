@@ -45,11 +45,15 @@ pub(crate) struct Line {
 impl Line {
     /// The program with these words, and a client at its standard input and output.
     pub(crate) fn start(place: &Place, words: &[&str]) -> Self {
-        let mut command = place.command(words);
+        Self::of(place.command(words), Stdio::null())
+    }
+
+    /// The same of a command that is made already, which says to people what it has to say there.
+    pub(crate) fn of(mut command: Command, talk: Stdio) -> Self {
         command
             .stdin(Stdio::piped())
             .stdout(Stdio::piped())
-            .stderr(Stdio::null());
+            .stderr(talk);
         let mut child = command.spawn().unwrap();
         let writer: ChildStdin = child.stdin.take().unwrap();
         let reader: ChildStdout = child.stdout.take().unwrap();
@@ -171,6 +175,11 @@ impl Line {
         let Self { child, writer, .. } = self;
         drop(writer);
         ended(child.unwrap())
+    }
+
+    /// Sends a signal that ends nothing.
+    pub(crate) fn poke(&self, signal: &str) {
+        kill(self.child.as_ref().unwrap(), signal);
     }
 
     /// Sends a signal; the exit code.

@@ -1,0 +1,84 @@
+//! Going over to another host when the configuration has changed.
+//!
+//! Promises: a call has one host from its beginning to its end; whoever asks after that of another has the
+//! later one; nobody is opened under a configuration that is not the one that all others go over to;
+//! clients stay, and hear of lists that are others now. Leaves out: reading the configuration, and what
+//! hosts are made of, which is the keeper's.
+
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use futures::future::join_all;
+use outrigger_host::Host;
+use tokio::sync::watch;
+
+use crate::gateway::{Core, Gateway};
+
+/// What belongs to a principal under a configuration that was read again.
+pub struct Renewed {
+    /// Its servers; it took the place of the host before.
+    pub host: Host,
+    /// The file where it is kept what was last known of the tools.
+    pub kept: Option<PathBuf>,
+}
+
+/// The host that a principal has now.
+pub(crate) struct Present(watch::Sender<Numbered>);
+
+/// How many were before it, and the host.
+#[derive(Clone)]
+pub(crate) struct Numbered {
+    pub(crate) number: u64,
+    pub(crate) host: Host,
+}
+
+impl Present {
+    pub(crate) fn new(host: Host) -> Arc<Self> {
+        Arc::new(Self(watch::Sender::new(Numbered { number: 0, host })))
+    }
+
+    pub(crate) fn host(&self) -> Host {
+        self.0.borrow().host.clone()
+    }
+
+    pub(crate) fn numbered(&self) -> Numbered {
+        self.0.borrow().clone()
+    }
+
+    /// Changes when another one takes its place.
+    pub(crate) fn watch(&self) -> watch::Receiver<Numbered> {
+        self.0.subscribe()
+    }
+
+    fn replace(&self, host: Host) {
+        self.0.send_modify(|now| {
+            now.number += 1;
+            now.host = host;
+        });
+    }
+}
+
+impl Core {
+    /// The host for what begins now.
+    pub(crate) fn host(&self) -> Host {
+        self.present.host()
+    }
+
+    /// Goes over to another host. Calls that are under way keep theirs.
+    pub(crate) fn renew(&self, renewed: Renewed) {
+        self.present.replace(renewed.host);
+        self.views.renewed(renewed.kept);
+    }
+}
+
+impl Gateway {
+    /// Has everybody who is served go over to what [`End::renew`](crate::End::renew) returns.
+    /// How many there were.
+    pub async fn renew(&self) -> usize {
+        let tenants = &self.shared.tenants;
+        let _nobody_is_opened = tenants.opening.write().await;
+        let places = tenants.places();
+        let renewed = join_all(places.iter().map(|place| place.renew())).await;
+        renewed.into_iter().filter(|opened| *opened).count()
+    }
+}
