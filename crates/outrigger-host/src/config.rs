@@ -83,7 +83,7 @@ pub use results::{ResultSettings, ToolRoom};
 pub use run::{BuiltinSettings, RunLimits};
 pub use server::{EntryState, ServerEntry, ServerSettings, ServerStart, Shadowed};
 pub use sharing::Sharing;
-pub use storage::{BucketSettings, StorageSettings};
+pub use storage::StorageSettings;
 pub use surroundings::Surroundings;
 pub use value::{parse_duration, parse_size};
 

@@ -13,16 +13,7 @@ use crate::config::surroundings::Surroundings;
 use crate::config::value;
 use outrigger_connect::Secret;
 
-const KEYS: &[&str] = &["url", "grace", "replica", "artifacts"];
-
-const BUCKET_KEYS: &[&str] = &[
-    "url",
-    "endpoint",
-    "region",
-    "access_key",
-    "secret_key",
-    "session_token",
-];
+const KEYS: &[&str] = &["url", "grace", "replica"];
 
 /// Takes over what one file says, in the place of what farther ones said.
 pub(crate) fn lower(
@@ -41,15 +32,6 @@ pub(crate) fn lower(
     }
     let mut low = Lowering::new(report.source, around, "storage");
     *settings = read(&mut low, node);
-    if settings.texts.contains_key("artifacts.url") && !settings.texts.contains_key("url") {
-        low.report
-            .error(
-                node.at,
-                "storage.artifacts",
-                "`storage.artifacts` needs `storage.url`: what is in the bucket is listed in the database",
-            )
-            .hint("artifacts of a journal in a file are kept in a folder beside it");
-    }
     found.secrets.extend(low.secrets);
     found.literals.extend(low.literals);
     report.problems.extend(low.report.problems);
@@ -70,28 +52,12 @@ fn read(low: &mut Lowering<'_>, node: &Node) -> StorageSettings {
                 let shown = value::text(&mut low.report, &path, &entry.node);
                 low.note("grace", entry.at, shown.unwrap_or_default().into());
             }
-            "artifacts" => bucket(low, &entry.node, &mut settings),
             _ => low.report.unknown(Severity::Error, entry, "storage", KEYS),
         }
     }
     settings.written = low.take_written();
     settings.gaps = std::mem::take(&mut low.gaps);
     settings
-}
-
-fn bucket(low: &mut Lowering<'_>, node: &Node, settings: &mut StorageSettings) {
-    const SCOPE: &str = "storage.artifacts";
-    for entry in value::table(&mut low.report, SCOPE, node).unwrap_or_default() {
-        if !BUCKET_KEYS.contains(&entry.key.as_str()) {
-            low.report
-                .unknown(Severity::Error, entry, SCOPE, BUCKET_KEYS);
-            continue;
-        }
-        let path = join(SCOPE, &entry.key);
-        if let Some(shown) = text(low, entry, &path, settings) {
-            low.note_inner("artifacts", entry, shown.into());
-        }
-    }
 }
 
 /// A text that may be a secret, or hold one; as it may be shown.
@@ -111,17 +77,6 @@ fn text(
         let message = format!("`{path}` is empty");
         low.report.error(node.at, path, message);
         return None;
-    }
-    if matches!(entry.key.as_str(), "secret_key" | "session_token") {
-        low.secrets.add(&value.text);
-        if plain {
-            low.note_literal(path, node, &written, &written);
-            let message = format!("`{path}` is a secret that stands in the file itself");
-            low.report.error(node.at, path, message).hint(
-                "`outrigger secrets import` moves it out; or write a reference such as `env:SECRET_KEY`",
-            );
-            return None;
-        }
     }
     let shown = mask_url(&mut low.secrets, &value.text);
     if plain && shown != value.text {

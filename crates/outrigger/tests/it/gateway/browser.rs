@@ -1,4 +1,4 @@
-//! A real browser without a screen: Chromium, told what to do over WebDriver.
+//! A real browser without a screen: Chromium, told what to do over `WebDriver`.
 
 use std::io::{BufRead as _, BufReader, Read as _, Write as _};
 use std::net::TcpStream;
@@ -9,7 +9,7 @@ use std::time::Duration;
 use serde_json::{Value, json};
 use tempfile::TempDir;
 
-/// How WebDriver calls the reference to an element.
+/// How `WebDriver` calls the reference to an element.
 const ELEMENT: &str = "element-6066-11e4-a52e-4f735466cecf";
 
 /// A browser with one window. Dropped, it is gone.
@@ -17,7 +17,7 @@ pub(crate) struct Browser {
     driver: Child,
     port: u16,
     session: String,
-    _profile: TempDir,
+    profile: TempDir,
 }
 
 impl Browser {
@@ -43,9 +43,9 @@ impl Browser {
             driver,
             port,
             session: String::new(),
-            _profile: profile,
+            profile: profile,
         };
-        let folder = browser._profile.path().display();
+        let folder = browser.profile.path().display();
         let args = json!([
             "--headless",
             "--no-sandbox",
@@ -61,7 +61,10 @@ impl Browser {
         ]);
         let wanted = json!({ "capabilities": { "alwaysMatch": { "goog:chromeOptions": { "args": args } } } });
         let begun = browser.send("POST", "/session", Some(&wanted));
-        browser.session = begun["sessionId"].as_str().unwrap().to_owned();
+        begun["sessionId"]
+            .as_str()
+            .unwrap()
+            .clone_into(&mut browser.session);
         browser
     }
 
@@ -162,7 +165,8 @@ impl Drop for Browser {
                 "DELETE /session/{session} HTTP/1.1\r\nHost: 127.0.0.1:{port}\r\nContent-Length: 0\r\n\r\n"
             )
             .ok();
-            stream.read(&mut [0; 64]).ok();
+            let mut some = [0; 64];
+            let _answered = stream.read(&mut some);
         }
         self.driver.kill().unwrap();
         self.driver.wait().unwrap();

@@ -251,7 +251,10 @@ impl Heard {
 
     #[track_caller]
     pub(crate) fn json(&self) -> Value {
-        serde_json::from_str(&self.body).unwrap_or_else(|error| panic!("{error}: {self:?}"))
+        // What takes its time comes as a stream, the answer last.
+        let last = self.body.rsplit_once("\ndata: ").map(|(_, last)| last);
+        let body = last.unwrap_or(&self.body);
+        serde_json::from_str(body.trim()).unwrap_or_else(|error| panic!("{error}: {self:?}"))
     }
 }
 

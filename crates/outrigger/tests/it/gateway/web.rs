@@ -50,6 +50,7 @@ fn page(served: &Served) -> String {
 }
 
 #[test]
+#[allow(clippy::too_many_lines, reason = "one visit of a person")]
 fn a_person_sees_what_goes_on_and_decides() {
     let (place, log) = queue();
     place.servers(&json!({
@@ -126,6 +127,10 @@ fn a_person_sees_what_goes_on_and_decides() {
 }
 
 #[test]
+#[allow(
+    clippy::too_many_lines,
+    reason = "all that a page of another site could send"
+)]
 fn what_is_sent_from_elsewhere_decides_nothing() {
     let (place, log) = queue();
     let served = Served::start(&place, &[]);
