@@ -1,29 +1,15 @@
-//! A browser for tests of pages: Debian's Chromium with its driver, where it is absent and `apt-get` can
-//! install it.
+//! A browser for tests of pages: Debian's Chromium with its driver, where it is absent and may be
+//! installed.
 
 use std::process::Command;
 
-use crate::steps::run;
+use crate::debian;
 
 /// Installs what is not there yet. Where nothing can be installed, its tests say what is missing.
 pub(crate) fn install() -> Result<(), String> {
-    let there = |program: &str| {
-        let version = Command::new(program).arg("--version").output();
-        version.is_ok_and(|output| output.status.success())
-    };
-    if there("chromedriver") || !there("apt-get") {
+    let version = Command::new("chromedriver").arg("--version").output();
+    if version.is_ok_and(|output| output.status.success()) || !debian::may_install() {
         return Ok(());
     }
-    run("apt-get", &["update", "-qq"])?;
-    run(
-        "apt-get",
-        &[
-            "install",
-            "-y",
-            "-qq",
-            "--no-install-recommends",
-            "chromium",
-            "chromium-driver",
-        ],
-    )
+    debian::install(&["chromium", "chromium-driver"])
 }

@@ -11,6 +11,7 @@ mod browser;
 mod check;
 mod clients;
 mod conformance;
+mod debian;
 mod gateway;
 mod load;
 mod postgres;

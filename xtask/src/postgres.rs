@@ -1,10 +1,9 @@
 //! PostgreSQL, for tests of replicas: what is on the machine, else Debian's package where this may
 //! install one. Nothing of it is started here; tests start their own server, in a folder of their own.
 
-use std::path::{Path, PathBuf};
-use std::process::Command;
+use std::path::PathBuf;
 
-use crate::steps::run;
+use crate::debian;
 
 /// Sees to it that `initdb` and its siblings are there.
 pub(crate) fn install() -> Result<(), String> {
@@ -12,19 +11,10 @@ pub(crate) fn install() -> Result<(), String> {
         return Ok(());
     }
     let missing = "tests of replicas need PostgreSQL's `initdb`, `postgres` and `psql`: install the package `postgresql`, or say with OUTRIGGER_POSTGRES in which folder they are";
-    if !is_root() || !Path::new("/usr/bin/apt-get").exists() {
+    if !debian::may_install() {
         return Err(missing.to_owned());
     }
-    let install = ["install", "-y", "--no-install-recommends", "postgresql"];
-    let quiet = |words: &[&str]| {
-        let mut all = vec!["DEBIAN_FRONTEND=noninteractive", "apt-get", "-q"];
-        all.extend(words);
-        run("env", &all)
-    };
-    if quiet(&install).is_err() {
-        quiet(&["update"])?;
-        quiet(&install)?;
-    }
+    debian::install(&["postgresql"])?;
     if is_there() {
         Ok(())
     } else {
@@ -48,9 +38,4 @@ fn is_there() -> bool {
     folders
         .iter()
         .any(|folder| folder.join("initdb").is_file() && folder.join("psql").is_file())
-}
-
-fn is_root() -> bool {
-    let id = Command::new("id").arg("-u").output();
-    id.is_ok_and(|id| id.stdout.trim_ascii() == b"0")
 }
