@@ -33,11 +33,6 @@ impl Redactor {
                 usage: _,
             } => self.texts([reason, answer].into_iter().flatten()),
             Event::MessageAdded { .. } => self.message_event(event),
-            Event::ConfigurationRead {
-                added,
-                removed,
-                changed,
-            } => self.texts(added.iter_mut().chain(removed).chain(changed)),
             Event::RunResumed { from: _ }
             | Event::CallWaits {
                 call: _,
@@ -61,6 +56,7 @@ impl Redactor {
             | Event::ServerEnded { .. }
             | Event::ServerWarned { .. }
             | Event::ToolSetAside { .. }
+            | Event::ConfigurationRead { .. }
             | Event::QuestionEnded { .. } => {
                 self.server_event(event);
             }
@@ -139,6 +135,11 @@ impl Redactor {
 
     fn server_event(&self, event: &mut Event) {
         match event {
+            Event::ConfigurationRead {
+                added,
+                removed,
+                changed,
+            } => self.texts(added.iter_mut().chain(removed).chain(changed)),
             Event::ServerReady {
                 server,
                 era,

@@ -43,7 +43,7 @@ impl Browser {
             driver,
             port,
             session: String::new(),
-            profile: profile,
+            profile,
         };
         let folder = browser.profile.path().display();
         let args = json!([

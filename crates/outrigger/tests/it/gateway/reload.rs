@@ -126,11 +126,11 @@ fn servers_come_and_go_and_the_others_keep_their_processes() {
 fn a_running_call_ends_with_the_server_that_it_began_with() {
     let place = Place::new();
     let log = Log::at(place.root.join("asker.log"));
-    let asker = json!({
+    let entry_of_asker = json!({
         "command": "python3", "args": [fixture("asking_server.py"), log.0], "answers": ["elicitation"],
     });
     let (entry, _) = scripted(&place, "lab");
-    place.servers(&json!({ "asker": asker, "lab": entry }));
+    place.servers(&json!({ "asker": entry_of_asker, "lab": entry }));
     place.user("[policy]\ndefault = 'allow'");
     let mut line = gateway(&place, place.command(&[]));
     line.begin("2025-11-25", json!({ "elicitation": { "form": {} } }));
