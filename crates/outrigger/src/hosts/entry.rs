@@ -61,6 +61,10 @@ pub(crate) fn entry(host: Host, start: &Start<'_>) -> Option<Wanted> {
         // Version 2 has `disabled` instead, and does not mind.
         first.insert("enabled".to_owned(), json!(true));
     }
+    if host == Host::Codex {
+        // Without it Codex asks its model before tools are there, and does not list again.
+        first.insert("required".to_owned(), json!(true));
+    }
     Some(Wanted::Keys {
         keys,
         instead: Some(WAYS),

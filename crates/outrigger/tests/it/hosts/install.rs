@@ -146,7 +146,9 @@ fn entries_in_the_words_of_each_host() {
     [mcp_servers.outrigger]
     command = "/usr/bin/outrigger"
     args = ["serve", "--workspace", "/project"]
+    required = true
     [mcp_servers.outrigger]
+    required = true
     url = "http://127.0.0.1:PORT/mcp"
     vscode
     {
