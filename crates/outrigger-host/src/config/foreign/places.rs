@@ -145,7 +145,7 @@ mod tests {
             app_data: None,
             claude: None,
             codex: None,
-            workspace: "/work".into(),
+            workspace: "/project".into(),
         };
         change(&mut places);
         let paths = Host::ALL.into_iter().flat_map(|host| places.of(host));
@@ -159,22 +159,22 @@ mod tests {
         /home/ada/.claude.json
         /home/ada/.config/Claude/claude_desktop_config.json
         /home/ada/.codex/config.toml
-        /work/.codex/config.toml
+        /project/.codex/config.toml
         /home/ada/.config/Code/User/mcp.json
         /home/ada/.config/Code/User/settings.json
-        /work/.vscode/mcp.json
+        /project/.vscode/mcp.json
         /home/ada/.cursor/mcp.json
-        /work/.cursor/mcp.json
+        /project/.cursor/mcp.json
         /home/ada/.gemini/settings.json
-        /work/.gemini/settings.json
+        /project/.gemini/settings.json
         /home/ada/.config/opencode/opencode.json
         /home/ada/.config/opencode/opencode.jsonc
         /home/ada/.config/opencode/config.json
-        /work/opencode.json
-        /work/opencode.jsonc
-        /work/.opencode/opencode.json
+        /project/opencode.json
+        /project/opencode.jsonc
+        /project/.opencode/opencode.json
         /home/ada/.config/zed/settings.json
-        /work/.zed/settings.json
+        /project/.zed/settings.json
         "#);
     }
 
@@ -187,22 +187,22 @@ mod tests {
         /Users/ada/.claude.json
         /Users/ada/Library/Application Support/Claude/claude_desktop_config.json
         /Users/ada/.codex/config.toml
-        /work/.codex/config.toml
+        /project/.codex/config.toml
         /Users/ada/Library/Application Support/Code/User/mcp.json
         /Users/ada/Library/Application Support/Code/User/settings.json
-        /work/.vscode/mcp.json
+        /project/.vscode/mcp.json
         /Users/ada/.cursor/mcp.json
-        /work/.cursor/mcp.json
+        /project/.cursor/mcp.json
         /Users/ada/.gemini/settings.json
-        /work/.gemini/settings.json
+        /project/.gemini/settings.json
         /Users/ada/.config/opencode/opencode.json
         /Users/ada/.config/opencode/opencode.jsonc
         /Users/ada/.config/opencode/config.json
-        /work/opencode.json
-        /work/opencode.jsonc
-        /work/.opencode/opencode.json
+        /project/opencode.json
+        /project/opencode.jsonc
+        /project/.opencode/opencode.json
         /Users/ada/.config/zed/settings.json
-        /work/.zed/settings.json
+        /project/.zed/settings.json
         "#);
     }
 
@@ -218,22 +218,22 @@ mod tests {
         /claude/.claude.json
         /users/ada/appdata/Claude/claude_desktop_config.json
         /codex/config.toml
-        /work/.codex/config.toml
+        /project/.codex/config.toml
         /users/ada/appdata/Code/User/mcp.json
         /users/ada/appdata/Code/User/settings.json
-        /work/.vscode/mcp.json
+        /project/.vscode/mcp.json
         /Users/ada/.cursor/mcp.json
-        /work/.cursor/mcp.json
+        /project/.cursor/mcp.json
         /Users/ada/.gemini/settings.json
-        /work/.gemini/settings.json
+        /project/.gemini/settings.json
         /Users/ada/.config/opencode/opencode.json
         /Users/ada/.config/opencode/opencode.jsonc
         /Users/ada/.config/opencode/config.json
-        /work/opencode.json
-        /work/opencode.jsonc
-        /work/.opencode/opencode.json
+        /project/opencode.json
+        /project/opencode.jsonc
+        /project/.opencode/opencode.json
         /users/ada/appdata/Zed/settings.json
-        /work/.zed/settings.json
+        /project/.zed/settings.json
         "#);
     }
 }
