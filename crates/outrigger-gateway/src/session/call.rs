@@ -44,8 +44,8 @@ struct Params<'a> {
     #[serde(rename = "requestState", default)]
     state: Option<String>,
     /// The client wants it to be a task (MCP 2025-11-25, "Tasks").
-    #[serde(default)]
-    task: Option<Lasting>,
+    #[serde(borrow, default)]
+    task: Option<&'a RawValue>,
 }
 
 /// For how long a task is to be kept.
@@ -101,8 +101,9 @@ impl Session {
                 self.resume(task, subject, (state, params.answers.unwrap_or_default()))?
             }
             _ => {
-                let lasts = params.task.as_ref().filter(|_| !task.client.modern);
-                let lasts = lasts.map(|it| it.milliseconds.map(Duration::from_millis));
+                // A member that the modern era does not know.
+                let wanted = params.task.filter(|_| !task.client.modern);
+                let lasts = wanted.map(lasting).transpose()?;
                 let made = self.make(task, params, progress, lasts.is_some()).await?;
                 if let Some(lasts) = lasts {
                     return self.begin_task(task, made, lasts).map(Some);
@@ -370,6 +371,14 @@ impl Made {
             }
         }
     }
+}
+
+/// For how long a task is wanted, where that is said.
+fn lasting(task: &RawValue) -> Result<Option<Duration>, Fault> {
+    let read = serde_json::from_str::<Lasting>(task.get());
+    let Lasting { milliseconds } =
+        read.map_err(|error| Fault::params(format!("`task` cannot be read: {error}")))?;
+    Ok(milliseconds.map(Duration::from_millis))
 }
 
 /// A call that came to nothing because a client of the modern era cannot be asked (MCP 2026-07-28,

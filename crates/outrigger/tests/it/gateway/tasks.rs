@@ -33,7 +33,9 @@ fn a_call_that_takes_long_becomes_a_task_of_a_client_that_takes_one() {
     assert!(capabilities.get("tasks").is_none());
 
     // One that is done soon is answered.
-    let bake = json!({ "name": "baker__bake", "arguments": {} });
+    let mut bake = json!({ "name": "baker__bake", "arguments": {} });
+    // What older clients say of tasks is unknown to this era.
+    bake["task"] = "x".into();
     let baked = line.ask("tools/call", takes_tasks(bake));
     assert_eq!(text(&baked), "baked");
     let lose = json!({ "name": "baker__lose", "arguments": {} });
