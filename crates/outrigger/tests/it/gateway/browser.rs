@@ -4,10 +4,12 @@ use std::io::{BufRead as _, BufReader, Read as _, Write as _};
 use std::net::TcpStream;
 use std::process::{Child, Command, Stdio};
 use std::thread;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use serde_json::{Value, json};
 use tempfile::TempDir;
+
+use crate::place::{PATIENCE, until};
 
 /// How `WebDriver` calls the reference to an element.
 const ELEMENT: &str = "element-6066-11e4-a52e-4f735466cecf";
@@ -69,6 +71,12 @@ impl Browser {
     }
 
     fn send(&self, method: &str, path: &str, body: Option<&Value>) -> Value {
+        let answer = self.try_send(method, path, body);
+        assert!(answer["error"].is_null(), "{path}: {answer}");
+        answer
+    }
+
+    fn try_send(&self, method: &str, path: &str, body: Option<&Value>) -> Value {
         let body = body.map_or(String::new(), Value::to_string);
         let mut stream = TcpStream::connect(("127.0.0.1", self.port)).unwrap();
         stream
@@ -98,7 +106,6 @@ impl Browser {
         let mut body = vec![0; length];
         answer.read_exact(&mut body).unwrap();
         let answer: Value = serde_json::from_slice(&body).unwrap();
-        assert!(answer["value"]["error"].is_null(), "{path}: {answer}");
         answer["value"].clone()
     }
 
@@ -126,21 +133,43 @@ impl Browser {
         )
     }
 
-    /// What a person reads.
+    /// What a person reads; nothing between two pages.
     pub(crate) fn text(&self) -> String {
-        let text = self.run("return document.body.innerText");
+        let text = self.run("return document.body ? document.body.innerText : ''");
         text.as_str().unwrap().to_owned()
     }
 
-    /// Clicks what this selector finds, as a person does.
+    /// What a person reads once all of this is there.
+    #[track_caller]
+    pub(crate) fn reads(&self, parts: &[&str]) -> String {
+        let mut text = String::new();
+        let begun = Instant::now();
+        while let Some(part) = parts.iter().find(|part| !text.contains(**part)) {
+            assert!(begun.elapsed() < PATIENCE, "no `{part}`: {text}");
+            thread::sleep(Duration::from_millis(10));
+            text = self.text();
+        }
+        text
+    }
+
+    /// Clicks what this selector finds, as a person does, who looks again when the page has changed
+    /// under the hand.
+    #[track_caller]
     pub(crate) fn click(&self, selector: &str) {
-        let found = self.command(
-            "POST",
-            "element",
-            &json!({ "using": "css selector", "value": selector }),
-        );
-        let element = found[ELEMENT].as_str().unwrap();
-        self.command("POST", &format!("element/{element}/click"), &json!({}));
+        until(&format!("a click on `{selector}`"), || {
+            let found = self.command(
+                "POST",
+                "element",
+                &json!({ "using": "css selector", "value": selector }),
+            );
+            let element = found[ELEMENT].as_str().unwrap();
+            let path = format!("/session/{}/element/{element}/click", self.session);
+            let clicked = self.try_send("POST", &path, Some(&json!({})));
+            let error = clicked["error"].as_str();
+            let moved = error == Some("stale element reference");
+            assert!(error.is_none() || moved, "{selector}: {clicked}");
+            !moved
+        });
     }
 
     /// Keeps a picture, where the variable says so: for people who look.

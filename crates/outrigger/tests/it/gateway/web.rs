@@ -63,8 +63,7 @@ fn a_person_sees_what_goes_on_and_decides() {
         let waiting = scope.spawn(|| call(&served, HOSTILE));
         let id = waits(&place);
         browser.go(&format!("{}/", page(&served)));
-        let status = browser.text();
-        for part in [
+        let parts = [
             "ready",
             "lab",
             "gone",
@@ -72,14 +71,13 @@ fn a_person_sees_what_goes_on_and_decides() {
             "no-such-program",
             "repeat",
             &id,
-        ] {
-            assert!(status.contains(part), "no `{part}`: {status}");
-        }
+        ];
+        let status = browser.reads(&parts);
         assert!(!status.contains("onerror"), "no arguments: {status}");
         // A name that somebody made up is text.
         served.modern("tools/call", json!({ "name": HOSTILE, "arguments": {} }));
         browser.go(&format!("{}/", page(&served)));
-        assert!(browser.text().contains(HOSTILE), "{}", browser.text());
+        browser.reads(&[HOSTILE]);
         assert_eq!(browser.run("return document.images.length"), 0);
         browser.picture("status");
         // Nobody has come in with a key yet.
@@ -95,21 +93,17 @@ fn a_person_sees_what_goes_on_and_decides() {
         assert_eq!(browser.run("return document.images.length"), 0);
         browser.picture("approvals");
         browser.click("button.yes");
-        assert!(
-            browser.text().contains("repeat is approved"),
-            "{}",
-            browser.text()
-        );
+        browser.reads(&["repeat is approved"]);
         assert_eq!(text(&waiting.join().unwrap()), HOSTILE);
         browser.picture("decided");
 
         // It comes up by itself, and a no is told with its reason.
         let waiting = scope.spawn(|| call(&served, "second"));
-        until("the page shows it", || browser.text().contains("second"));
+        browser.reads(&["second"]);
         browser.click("article summary");
         browser.run("document.querySelector('input[name=reason]').value = 'not now'");
         browser.click("button.no");
-        assert!(browser.text().contains("repeat is declined"));
+        browser.reads(&["repeat is declined"]);
         let refused = waiting.join().unwrap();
         assert!(text(&refused).contains("not now"), "{refused}");
         // A key is good once.
