@@ -2,8 +2,7 @@
 
 use std::fmt;
 use std::path::{Path, PathBuf};
-use std::sync::mpsc;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 use std::thread;
 use std::time::Duration;
 
@@ -12,6 +11,7 @@ use tokio::sync::{oneshot, watch};
 use crate::approvals::ApprovalWork;
 use crate::artifacts::index::{IndexDone, IndexWork};
 use crate::host::Hosts;
+use crate::queue::Queue;
 use crate::read::{CallLine, Readers, RunSummary, UnknownCall};
 use crate::recovery::recover;
 use crate::schema::{self, Opened, make_folder};
@@ -39,8 +39,7 @@ pub(crate) struct Shared {
     backup: Option<PathBuf>,
     source: Box<dyn Source>,
     pub(crate) meter: Arc<Meter>,
-    /// `None` once closed.
-    commands: Mutex<Option<mpsc::Sender<Command>>>,
+    queue: Arc<Queue>,
     closed: watch::Receiver<Option<Result<(), JournalError>>>,
 }
 
@@ -109,24 +108,24 @@ impl Journal {
         settings: &Settings,
     ) -> Result<Self, JournalError> {
         let meter = Arc::new(Meter::new(settings.queue_limit));
-        let (commands, queue) = mpsc::channel();
+        let queue = Arc::<Queue>::default();
         let (closed, was_closed) = watch::channel(None);
         let writer = Writer {
             store,
             meter: Arc::clone(&meter),
             closed,
         };
+        let commands = Arc::clone(&queue);
         thread::Builder::new()
             .name("journal".to_owned())
-            .spawn(move || writer.run(&queue))
+            .spawn(move || writer.run(&commands))
             .map_err(|error| JournalError::io(path, &error))?;
-        let commands = Mutex::new(Some(commands));
         let shared = Shared {
             path: path.to_path_buf(),
             backup,
             source,
             meter,
-            commands,
+            queue,
             closed: was_closed,
         };
         Ok(Self {
@@ -212,13 +211,7 @@ impl Journal {
     /// Waits until everything recorded so far is on disk, then ends the writer. Idempotent.
     /// Reading stays possible.
     pub async fn close(&self) -> Result<(), JournalError> {
-        drop(
-            self.shared
-                .commands
-                .lock()
-                .unwrap_or_else(PoisonError::into_inner)
-                .take(),
-        );
+        self.shared.queue.close();
         let mut closed = self.shared.closed.clone();
         let result = closed
             .wait_for(Option::is_some)
@@ -243,13 +236,17 @@ impl fmt::Debug for Journal {
     }
 }
 
+/// The writer ends with the last handle.
+impl Drop for Shared {
+    fn drop(&mut self) {
+        self.queue.close();
+    }
+}
+
 impl Shared {
     /// Queues a command; false once closed.
     pub(crate) fn send(&self, command: Command) -> bool {
-        let commands = self.commands.lock().unwrap_or_else(PoisonError::into_inner);
-        commands
-            .as_ref()
-            .is_some_and(|commands| commands.send(command).is_ok())
+        self.queue.push(command)
     }
 
     /// Waits until everything queued so far is on disk.
@@ -335,6 +332,8 @@ fn open_file(path: &Path, settings: &Settings) -> Result<(Sqlite, Option<PathBuf
         path,
         connection,
         host,
+        syncs: true,
+        behind: false,
     };
     Ok((store, backup))
 }

@@ -17,6 +17,7 @@ mod order;
 mod place;
 #[cfg(feature = "postgres")]
 mod postgres;
+mod queue;
 mod read;
 mod recovery;
 mod redact;

@@ -273,7 +273,8 @@ impl Postgres {
 }
 
 impl Store for Postgres {
-    fn write(&mut self, batch: &[Pending]) -> Result<Vec<Done>, Failure> {
+    /// Each transaction is durable: what is on the way to the server costs more than its disk.
+    fn write(&mut self, batch: &[Pending], _durable: bool) -> Result<Vec<Done>, Failure> {
         let runtime = Arc::clone(&self.runtime);
         let mut written = runtime.run_here(self.write_all(batch, false));
         if let Err(Stopped { at: None, error }) = &written
@@ -294,6 +295,10 @@ impl Store for Postgres {
             (None, Ok(refused)) => Failure::Store(refused),
             (_, Err(error)) => Failure::Store(error.of_store(name)),
         })
+    }
+
+    fn sync(&mut self) -> Result<(), JournalError> {
+        Ok(())
     }
 
     fn tend(&mut self) -> Option<Duration> {

@@ -1,5 +1,6 @@
 //! The journal in one SQLite file.
 
+use std::fs::File;
 use std::path::{Path, PathBuf};
 
 use rusqlite::{Connection, ErrorCode, TransactionBehavior};
@@ -18,17 +19,30 @@ pub(crate) struct Sqlite {
     pub(crate) path: PathBuf,
     pub(crate) connection: Connection,
     pub(crate) host: Host,
+    /// What a transaction ends with, as it is set: an fsync, or none.
+    pub(crate) syncs: bool,
+    /// Something may not have reached the disk.
+    pub(crate) behind: bool,
 }
 
 impl Store for Sqlite {
-    fn write(&mut self, batch: &[Pending]) -> Result<Vec<Done>, Failure> {
+    fn write(&mut self, batch: &[Pending], durable: bool) -> Result<Vec<Done>, Failure> {
         let Self {
             path,
             connection,
             host,
+            syncs,
+            behind,
         } = self;
         let failed = |error: LedgerError| Failure::Store(error.of_store(path));
         let failed_plainly = |error: rusqlite::Error| failed(error.into());
+        if *syncs != durable {
+            // A log without an fsync outlives the process, and one fsync later does for all of it.
+            let how = if durable { "FULL" } else { "NORMAL" };
+            let set = connection.pragma_update(None, "synchronous", how);
+            set.map_err(failed_plainly)?;
+            *syncs = durable;
+        }
         let transaction = connection
             .transaction_with_behavior(TransactionBehavior::Immediate)
             .map_err(failed_plainly)?;
@@ -54,7 +68,25 @@ impl Store for Sqlite {
         }
         chain.store(&transaction).map_err(failed)?;
         transaction.commit().map_err(failed_plainly)?;
+        *behind = !durable;
         Ok(all)
+    }
+
+    fn sync(&mut self) -> Result<(), JournalError> {
+        if !self.behind {
+            return Ok(());
+        }
+        let mut log = self.path.clone().into_os_string();
+        log.push("-wal");
+        // Whatever is not in the log any more was synced when it was taken out of it.
+        let synced = match File::open(&log) {
+            Ok(log) => log.sync_data(),
+            Err(error) if error.kind() == std::io::ErrorKind::NotFound => Ok(()),
+            Err(error) => Err(error),
+        };
+        synced.map_err(|error| JournalError::io(Path::new(&log), &error))?;
+        self.behind = false;
+        Ok(())
     }
 
     fn close(self: Box<Self>) -> Result<(), JournalError> {
@@ -62,6 +94,7 @@ impl Store for Sqlite {
             path,
             connection,
             host,
+            ..
         } = *self;
         let shut = connection
             .close()

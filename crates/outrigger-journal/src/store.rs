@@ -47,9 +47,13 @@ pub(crate) enum Failure {
 
 /// Writes; lives on the writer's thread.
 pub(crate) trait Store: Send {
-    /// Writes all in one transaction that is durable when this returns, or nothing. Lines go into
-    /// the chain in this order; transactions of other processes come before it or after it.
-    fn write(&mut self, batch: &[Pending]) -> Result<Vec<Done>, Failure>;
+    /// Writes all in one transaction, or nothing. What is written survives this process; where it is to
+    /// be `durable`, it and all before it survive the machine too. Lines go into the chain in this order;
+    /// transactions of other processes come before it or after it.
+    fn write(&mut self, batch: &[Pending], durable: bool) -> Result<Vec<Done>, Failure>;
+
+    /// Makes all that was written durable.
+    fn sync(&mut self) -> Result<(), JournalError>;
 
     /// Does what is to be done from time to time; how long from now until the next time. `None` where
     /// there is nothing to do, ever.

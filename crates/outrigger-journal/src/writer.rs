@@ -1,13 +1,12 @@
 //! The one thread that writes.
 //!
-//! It takes all that is queued, writes it in one transaction, and answers everyone who waits: no
-//! lingering, and one fsync for however many came meanwhile. What cannot be written now (disk full,
-//! locked) stays queued in order and is tried again with the next durable event, so that what is on
-//! disk is always a beginning of each run, without gaps. What the database refuses breaks off the
+//! It takes all that is queued, writes it in one transaction, and answers everyone who waits: one
+//! fsync for however many came meanwhile, and none where nobody waits. What cannot be written now (disk
+//! full, locked) stays queued in order and is tried again with the next durable event, so that what is
+//! on disk is always a beginning of each run, without gaps. What the database refuses breaks off the
 //! one run that it belongs to.
 
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::sync::mpsc::{Receiver, RecvTimeoutError};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Instant;
 
@@ -17,6 +16,7 @@ use tokio::sync::{oneshot, watch};
 use crate::approvals::ApprovalWork;
 use crate::artifacts::index::{IndexDone, IndexWork};
 use crate::ledger::{Change, Start};
+use crate::queue::{Next, Queue};
 use crate::store::{Done, Failure, Pending, Store};
 use crate::{JournalError, RunId};
 
@@ -32,6 +32,16 @@ pub(crate) enum Command {
     Approval(ApprovalWork, Answer<bool>),
     /// Answered when everything queued before it is on disk.
     Flush(Answer<()>),
+}
+
+impl Command {
+    /// Somebody waits until it is on disk.
+    pub(crate) fn is_waited_for(&self) -> bool {
+        match self {
+            Self::Line(line) => line.answer.is_some(),
+            Self::Begin(_) | Self::Index(..) | Self::Approval(..) | Self::Flush(_) => true,
+        }
+    }
 }
 
 /// A run to begin; answered with its key, or `None` when the name is taken.
@@ -171,35 +181,39 @@ pub(crate) struct Writer {
 }
 
 impl Writer {
-    /// Writes until nobody can send any more, then closes the file.
-    pub(crate) fn run(mut self, commands: &Receiver<Command>) {
+    /// Writes until nothing more can come, then closes the file.
+    pub(crate) fn run(mut self, queue: &Queue) {
         let mut pending = Vec::new();
         let mut flushes = Vec::new();
         let mut failing = false;
         let mut tending = self.tend();
         loop {
-            let first = match next(commands, tending) {
-                Ok(first) => first,
-                Err(RecvTimeoutError::Timeout) => {
+            let commands = match queue.next(tending) {
+                Next::Commands(commands) => commands,
+                Next::Time => {
                     tending = self.tend();
                     continue;
                 }
-                Err(RecvTimeoutError::Disconnected) => break,
+                Next::End => break,
             };
             let mut urgent = false;
-            for command in std::iter::once(first).chain(commands.try_iter()) {
+            for command in commands {
                 urgent |= self.take(command, &mut pending, &mut flushes);
             }
             if failing && !urgent {
                 continue;
             }
-            let written = self.write(&mut pending);
+            let mut written = self.write(&mut pending, urgent);
             failing = written.is_err();
+            if !flushes.is_empty() && written.is_ok() {
+                written = self.store.sync();
+            }
             for flush in flushes.drain(..) {
                 answer(flush, written.clone());
             }
         }
-        let written = self.write(&mut pending);
+        let written = self.write(&mut pending, true);
+        let written = written.and_then(|()| self.store.sync());
         let Self { store, closed, .. } = self;
         let shut = store.close();
         closed.send_replace(Some(written.and(shut)));
@@ -217,39 +231,26 @@ impl Writer {
         pending: &mut Vec<Pending>,
         flushes: &mut Vec<Answer<()>>,
     ) -> bool {
+        let waited_for = command.is_waited_for();
         match command {
-            Command::Flush(flush) => {
-                flushes.push(flush);
-                true
-            }
-            Command::Begin(begin) => {
-                pending.push(Pending::Begin(begin));
-                true
-            }
-            Command::Index(work, answer) => {
-                pending.push(Pending::Index(work, answer));
-                true
-            }
-            Command::Approval(work, answer) => {
-                pending.push(Pending::Approval(work, answer));
-                true
-            }
+            Command::Flush(flush) => flushes.push(flush),
+            Command::Begin(begin) => pending.push(Pending::Begin(begin)),
+            Command::Index(work, answer) => pending.push(Pending::Index(work, answer)),
+            Command::Approval(work, answer) => pending.push(Pending::Approval(work, answer)),
             Command::Line(mut line) if line.recording.is_refused() => {
                 self.drop_line(&mut line);
-                false
+                return false;
             }
-            Command::Line(line) => {
-                let urgent = line.answer.is_some();
-                pending.push(Pending::Line(line));
-                urgent
-            }
+            Command::Line(line) => pending.push(Pending::Line(line)),
         }
+        waited_for
     }
 
-    /// Writes what is pending; what is left afterwards could not be written now.
-    fn write(&mut self, pending: &mut Vec<Pending>) -> Result<(), JournalError> {
+    /// Writes what is pending, to the disk itself where that matters; what is left afterwards could
+    /// not be written now.
+    fn write(&mut self, pending: &mut Vec<Pending>, durable: bool) -> Result<(), JournalError> {
         while !pending.is_empty() {
-            match self.store.write(pending) {
+            match self.store.write(pending, durable) {
                 Ok(all) => {
                     self.meter.commits.fetch_add(1, Ordering::SeqCst);
                     for (entry, done) in pending.drain(..).zip(all) {
@@ -308,14 +309,6 @@ impl Writer {
         if let (Some(waiting), Some(error)) = (line.answer.take(), line.recording.trouble()) {
             answer(waiting, Err(error));
         }
-    }
-}
-
-/// The next command, until it is time for something else.
-fn next(commands: &Receiver<Command>, until: Option<Instant>) -> Result<Command, RecvTimeoutError> {
-    match until {
-        None => commands.recv().map_err(Into::into),
-        Some(until) => commands.recv_timeout(until.saturating_duration_since(Instant::now())),
     }
 }
 

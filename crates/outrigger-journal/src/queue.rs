@@ -1,0 +1,102 @@
+//! What waits for the writer.
+//!
+//! Commands that somebody waits for wake the writer; others wait a moment for more, and for the next
+//! that is waited for, so that most of them cost no transaction of their own.
+
+use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, Instant};
+
+use crate::writer::Command;
+
+/// How long what nobody waits for may wait. A process that is killed loses it.
+const LINGER: Duration = Duration::from_millis(5);
+
+/// Commands, in their order.
+#[derive(Default)]
+pub(crate) struct Queue {
+    waiting: Mutex<Waiting>,
+    changed: Condvar,
+}
+
+#[derive(Default)]
+struct Waiting {
+    commands: Vec<Command>,
+    /// When the first of them came.
+    since: Option<Instant>,
+    /// Somebody waits for one of them.
+    urgent: bool,
+    /// Nothing more comes.
+    closed: bool,
+}
+
+/// What the writer has to do.
+pub(crate) enum Next {
+    /// These, in this order.
+    Commands(Vec<Command>),
+    /// The time has come that it asked for.
+    Time,
+    /// Nothing, ever.
+    End,
+}
+
+impl Queue {
+    /// Adds a command; false once closed.
+    pub(crate) fn push(&self, command: Command) -> bool {
+        let mut waiting = self.lock();
+        if waiting.closed {
+            return false;
+        }
+        let first = waiting.commands.is_empty();
+        let hurries = command.is_waited_for() && !waiting.urgent;
+        if first {
+            waiting.since = Some(Instant::now());
+        }
+        waiting.urgent |= hurries;
+        waiting.commands.push(command);
+        drop(waiting);
+        if first || hurries {
+            self.changed.notify_one();
+        }
+        true
+    }
+
+    /// Takes no more; what is there is still given out.
+    pub(crate) fn close(&self) {
+        self.lock().closed = true;
+        self.changed.notify_one();
+    }
+
+    /// All that waits, once it is due, or the time has come.
+    pub(crate) fn next(&self, until: Option<Instant>) -> Next {
+        let mut waiting = self.lock();
+        loop {
+            let now = Instant::now();
+            let due = waiting.since.map(|since| since + LINGER);
+            if waiting.urgent || due.is_some_and(|due| due <= now || waiting.closed) {
+                waiting.urgent = false;
+                waiting.since = None;
+                return Next::Commands(std::mem::take(&mut waiting.commands));
+            }
+            if waiting.closed {
+                return Next::End;
+            }
+            if until.is_some_and(|until| until <= now) {
+                return Next::Time;
+            }
+            waiting = match [due, until].into_iter().flatten().min() {
+                None => self
+                    .changed
+                    .wait(waiting)
+                    .unwrap_or_else(PoisonError::into_inner),
+                Some(at) => {
+                    let wait = self.changed.wait_timeout(waiting, at - now);
+                    wait.unwrap_or_else(PoisonError::into_inner).0
+                }
+            };
+        }
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Waiting> {
+        self.waiting.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
