@@ -10,23 +10,24 @@
 //! Leaves out: asking the person, and whether a project's file is to be read (its trust).
 
 mod change;
+mod definitions;
 mod lock_file;
 
+use std::cell::LazyCell;
 use std::collections::BTreeMap;
-use std::fs;
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use outrigger_connect::ServerName;
-use serde_json::Value;
 use serde_json::value::RawValue;
 
 pub use change::{Change, ChangeKind, changes};
+use definitions::Definitions;
 use lock_file::LockFile;
 
 use crate::catalog::CatalogTool;
 use crate::digest::Digest;
-use crate::kept_file::{self, KeptFileError};
+use crate::kept_file::KeptFileError;
 use crate::shared_texts::{Shared, SharedTexts};
 
 /// The name of what replicas share.
@@ -230,6 +231,7 @@ impl Pins {
             self.known().trouble.get_or_insert(error.to_string());
         }
         let (mut new, mut new_instructions) = (Vec::new(), None);
+        let kept = LazyCell::new(|| self.definitions().of(&key));
         {
             let known = self.known();
             for tool in tools {
@@ -243,7 +245,9 @@ impl Pins {
                         let was = approved.as_deref();
                         review.held.push(HeldTool {
                             tool: Arc::clone(tool),
-                            changes: was.map_or_else(Vec::new, |was| self.changes(was, tool)),
+                            changes: was
+                                .and_then(|was| kept.get(was))
+                                .map_or_else(Vec::new, |was| changes(&was, &tool.definition())),
                             approved,
                         });
                     }
@@ -286,10 +290,8 @@ impl Pins {
         if shared.is_none() && path.is_none() {
             return Ok(());
         }
-        for tool in tools {
-            self.keep(tool)?;
-        }
         let key = server.key();
+        self.definitions().keep(&key, tools)?;
         let change = |file: &mut LockFile| {
             for tool in tools {
                 file.pin(&key, &tool.raw_name, tool.digest.to_string());
@@ -328,14 +330,16 @@ impl Pins {
             .flatten()
             .flat_map(|file| file.tools(&key))
             .collect();
-        let read = |digest: &str| {
-            let text = self.definition_text(digest)?;
-            let value: Value = serde_json::from_str(&text).ok()?;
-            // Somebody may have changed what only we write.
-            let sound = Digest::of(&value).to_string() == digest;
-            sound.then(|| RawValue::from_string(text).ok())?
-        };
-        digests.into_values().filter_map(read).collect()
+        let kept = self.definitions().of(&key);
+        let text = |digest| RawValue::from_string(kept.get(digest)?.to_string()).ok();
+        digests.into_values().filter_map(text).collect()
+    }
+
+    fn definitions(&self) -> Definitions<'_> {
+        Definitions {
+            folder: self.files.definitions.as_deref(),
+            shared: self.files.shared.as_deref(),
+        }
     }
 
     /// Why a first sight could not be kept; the first time that happened.
@@ -346,55 +350,6 @@ impl Pins {
     fn known(&self) -> MutexGuard<'_, Known> {
         self.known.lock().unwrap_or_else(PoisonError::into_inner)
     }
-
-    /// What differs from an approved definition; nothing when that is no longer here.
-    fn changes(&self, approved: &str, tool: &CatalogTool) -> Vec<Change> {
-        let was = self.definition_text(approved).and_then(|text| {
-            let value: Value = serde_json::from_str(&text).ok()?;
-            // Somebody may have changed what only we write.
-            (Digest::of(&value).to_string() == approved).then_some(value)
-        });
-        was.map_or_else(Vec::new, |was| changes(&was, &tool.definition()))
-    }
-
-    /// A definition that was approved, where it is still here.
-    fn definition_text(&self, digest: &str) -> Option<String> {
-        if let Some(texts) = &self.files.shared {
-            let found = texts.read(&definition_name(digest), None).ok().flatten();
-            return found.map(|found| found.text);
-        }
-        fs::read_to_string(self.definition(digest)?).ok()
-    }
-
-    fn definition(&self, digest: &str) -> Option<PathBuf> {
-        let folder = self.files.definitions.as_ref()?;
-        Some(folder.join(format!("{digest}.json")))
-    }
-
-    /// Keeps a definition, so that a later change can be shown.
-    fn keep(&self, tool: &CatalogTool) -> Result<(), KeptFileError> {
-        if let Some(texts) = &self.files.shared {
-            let name = definition_name(&tool.digest.to_string());
-            if texts.read(&name, None).is_ok_and(|found| found.is_some()) {
-                return Ok(());
-            }
-            let text = tool.definition().to_string();
-            return texts.change(&name, &mut |_| Ok(text.clone())).map(drop);
-        }
-        let Some(path) = self.definition(&tool.digest.to_string()) else {
-            return Ok(());
-        };
-        if path.exists() {
-            return Ok(());
-        }
-        let text = tool.definition().to_string();
-        kept_file::replace(&path, text.as_bytes())
-            .map_err(|error| KeptFileError::write(&path, &error))
-    }
-}
-
-fn definition_name(digest: &str) -> String {
-    format!("definition/{digest}")
 }
 
 impl Known {

@@ -1,6 +1,8 @@
 //! What an event changes in the tables: its own line, the run, the ledger line of its call. All
 //! functions work inside a transaction of the caller.
 
+mod begun;
+
 use std::path::Path;
 
 use jiff::Timestamp;
@@ -8,6 +10,8 @@ use rusqlite::{Connection, OptionalExtension, params};
 
 use crate::chain::{Chain, Content};
 use crate::{Event, JournalError, OutcomeKind, RunId, RunStatus, Tokens, VERSION};
+
+pub(crate) use begun::Begun;
 
 /// A run to begin.
 pub(crate) struct NewRun<'a> {
@@ -262,16 +266,18 @@ pub(crate) fn begin(
             body: run.body,
             change: &Change::Nothing,
         };
-        append(connection, chain, &first)?;
+        append(connection, chain, (&first, 0), &mut Begun::default())?;
     }
     Ok(key)
 }
 
-/// Adds an event and updates what it changes.
-pub(crate) fn append(
+/// Adds an event and updates what it changes, or leaves that to `begun`. The number counts the entries
+/// of the transaction.
+pub(crate) fn append<'a>(
     connection: &Connection,
     chain: &mut Chain,
-    entry: &Entry,
+    (entry, of): (&Entry<'a>, usize),
+    begun: &mut Begun<'a>,
 ) -> Result<(), LedgerError> {
     let content = Content {
         line: chain.next(),
@@ -298,6 +304,11 @@ pub(crate) fn append(
     match entry.change {
         Change::Nothing => Ok(()),
         Change::Spent(_) | Change::RunEnded { .. } => change_run(connection, entry),
+        _ if begun.take(entry, of) => Ok(()),
+        Change::Late { call, .. } => {
+            begun.settle(connection, entry.run, *call)?;
+            change_call(connection, entry)
+        }
         _ => change_call(connection, entry),
     }
 }

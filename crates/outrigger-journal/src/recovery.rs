@@ -11,7 +11,7 @@ use rusqlite::{Connection, TransactionBehavior, params};
 use crate::approvals;
 use crate::chain::Chain;
 use crate::host::Hosts;
-use crate::ledger::{Change, Entry, LedgerError, append};
+use crate::ledger::{Begun, Change, Entry, LedgerError, append};
 use crate::order::missing_end;
 use crate::read::unreadable;
 use crate::{JournalError, RunId};
@@ -98,7 +98,7 @@ fn end_calls(
             body: &body,
             change: &Change::of(&event),
         };
-        append(connection, chain, &entry)?;
+        append(connection, chain, (&entry, 0), &mut Begun::default())?;
     }
     approvals::end_all(connection, run, at)?;
     connection.execute(

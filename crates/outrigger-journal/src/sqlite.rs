@@ -9,7 +9,7 @@ use crate::approvals;
 use crate::artifacts::index;
 use crate::chain::Chain;
 use crate::host::Host;
-use crate::ledger::{self, Entry, LedgerError, NewRun};
+use crate::ledger::{self, Begun, Entry, LedgerError, NewRun};
 use crate::store::{Done, Failure, Pending, Store};
 use crate::writer::{Begin, Line};
 use crate::{JournalError, Misplaced};
@@ -48,24 +48,30 @@ impl Store for Sqlite {
             .map_err(failed_plainly)?;
         let mut chain = Chain::load(&transaction).map_err(failed)?;
         let mut all = Vec::with_capacity(batch.len());
+        let mut begun = Begun::default();
+        let told = |at, error| match refusal(path, error) {
+            Ok(refused) => Failure::Entry(at, refused),
+            Err(error) => failed(error),
+        };
         for (at, entry) in batch.iter().enumerate() {
             let done = match entry {
                 Pending::Begin(begin) => {
                     begin_run(&transaction, &mut chain, host, begin).map(Done::Begun)
                 }
                 Pending::Line(line) => {
-                    append_line(&transaction, &mut chain, line).map(|()| Done::Added)
+                    let placed = (line, at);
+                    append_line(&transaction, &mut chain, placed, &mut begun).map(|()| Done::Added)
                 }
                 Pending::Index(work, _) => index::work(&transaction, work).map(Done::Indexed),
                 Pending::Approval(work, _) => {
                     approvals::work(&transaction, work).map(Done::Approval)
                 }
             };
-            all.push(done.map_err(|error| match refusal(path, error) {
-                Ok(refused) => Failure::Entry(at, refused),
-                Err(error) => failed(error),
-            })?);
+            all.push(done.map_err(|error| told(at, error))?);
         }
+        begun
+            .write(&transaction)
+            .map_err(|(at, error)| told(at, error))?;
         chain.store(&transaction).map_err(failed)?;
         transaction.commit().map_err(failed_plainly)?;
         *behind = !durable;
@@ -128,7 +134,12 @@ fn begin_run(
     ledger::begin(connection, chain, &run)
 }
 
-fn append_line(connection: &Connection, chain: &mut Chain, line: &Line) -> Result<(), LedgerError> {
+fn append_line<'a>(
+    connection: &Connection,
+    chain: &mut Chain,
+    (line, of): (&'a Line, usize),
+    begun: &mut Begun<'a>,
+) -> Result<(), LedgerError> {
     let Line {
         recording,
         seq,
@@ -145,7 +156,7 @@ fn append_line(connection: &Connection, chain: &mut Chain, line: &Line) -> Resul
         body,
         change,
     };
-    ledger::append(connection, chain, &entry)
+    ledger::append(connection, chain, (&entry, of), begun)
 }
 
 /// How an entry was refused for what it is; else the error of the store.

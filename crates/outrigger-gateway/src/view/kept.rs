@@ -4,7 +4,7 @@
 //! holds what servers say of their tools, and nothing of how they are reached.
 
 use std::fs;
-use std::io::{self, Write as _};
+use std::io::{self, BufWriter, IntoInnerError};
 use std::path::Path;
 
 use outrigger_connect::ServerName;
@@ -77,9 +77,9 @@ pub(super) fn write(path: &Path, known: &Known) -> io::Result<()> {
     };
     let folder = path.parent().unwrap_or(path);
     fs::create_dir_all(folder)?;
-    let mut aside = tempfile::NamedTempFile::new_in(folder)?;
+    let mut aside = BufWriter::new(tempfile::NamedTempFile::new_in(folder)?);
     serde_json::to_writer(&mut aside, &file)?;
-    aside.flush()?;
+    let aside = aside.into_inner().map_err(IntoInnerError::into_error)?;
     aside.persist(path)?;
     Ok(())
 }

@@ -242,8 +242,12 @@ fn what_was_approved_is_what_the_model_is_shown() {
     let definitions = place.root.join("state/outrigger/definitions");
     let approved: Vec<Value> = std::fs::read_dir(definitions)
         .unwrap()
-        .map(|entry| {
-            serde_json::from_slice(&std::fs::read(entry.unwrap().path()).unwrap()).unwrap()
+        .flat_map(|entry| {
+            let text = std::fs::read_to_string(entry.unwrap().path()).unwrap();
+            let lines = text.lines().map(|line| line.split_once(' ').unwrap().1);
+            lines
+                .map(|line| serde_json::from_str(line).unwrap())
+                .collect::<Vec<_>>()
         })
         .collect();
     let request = model.requests()[0].body.clone();
