@@ -28,9 +28,11 @@ mod store;
 mod writer;
 
 pub use approvals::{Approval, ApprovalState, Approvals, AskedApproval, Decision};
+#[cfg(feature = "postgres")]
+pub use artifacts::Bucket;
 pub use artifacts::{
-    ArtifactAbout, ArtifactError, ArtifactLine, ArtifactOrigin, ArtifactRef, Artifacts, Digest,
-    GcReport, GcRules, InvalidDigest, KnownOrigin, NewArtifact, SCHEME,
+    ArtifactAbout, ArtifactError, ArtifactLine, ArtifactOrigin, ArtifactRef, Artifacts, BadBucket,
+    BucketSettings, Digest, GcReport, GcRules, InvalidDigest, KnownOrigin, NewArtifact, SCHEME,
 };
 pub use audit::{Audit, AuditFault, AuditLine, AuditReport};
 pub use error::JournalError;
