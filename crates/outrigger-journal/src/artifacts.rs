@@ -34,7 +34,9 @@ use self::folder::Folder;
 pub use self::gc::{GcReport, GcRules};
 pub use self::index::{ArtifactLine, KnownOrigin};
 use self::index::{IndexDone, IndexWork, Keep};
-pub use self::settings::{BadBucket, BucketSettings};
+#[cfg(feature = "postgres")]
+pub use self::settings::BadBucket;
+pub use self::settings::BucketSettings;
 use crate::journal::Shared;
 use crate::store::Records;
 use crate::writer::Command;

@@ -28,12 +28,12 @@ mod store;
 mod writer;
 
 pub use approvals::{Approval, ApprovalState, Approvals, AskedApproval, Decision};
-#[cfg(feature = "postgres")]
-pub use artifacts::Bucket;
 pub use artifacts::{
-    ArtifactAbout, ArtifactError, ArtifactLine, ArtifactOrigin, ArtifactRef, Artifacts, BadBucket,
+    ArtifactAbout, ArtifactError, ArtifactLine, ArtifactOrigin, ArtifactRef, Artifacts,
     BucketSettings, Digest, GcReport, GcRules, InvalidDigest, KnownOrigin, NewArtifact, SCHEME,
 };
+#[cfg(feature = "postgres")]
+pub use artifacts::{BadBucket, Bucket};
 pub use audit::{Audit, AuditFault, AuditLine, AuditReport};
 pub use error::JournalError;
 pub use event::{

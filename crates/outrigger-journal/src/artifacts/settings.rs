@@ -1,13 +1,16 @@
 //! A bucket as it is configured, and what can be wrong with that.
 
 use std::collections::BTreeMap;
+#[cfg(feature = "postgres")]
 use std::net::IpAddr;
 use std::path::PathBuf;
 use std::time::Duration;
 
+#[cfg(feature = "postgres")]
 use url::{Host, Url};
 
 /// How long a bucket is waited for, unless said otherwise.
+#[cfg(feature = "postgres")]
 pub(super) const PATIENCE: Duration = Duration::from_secs(15);
 
 /// A bucket of S3, or of something that speaks as S3 does. Holds keys: it is not to be shown.
@@ -40,6 +43,7 @@ pub struct BucketSettings {
 }
 
 /// Why a bucket cannot be used as it is configured.
+#[cfg(feature = "postgres")]
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum BadBucket {
     /// No address of a bucket.
@@ -67,11 +71,9 @@ pub enum BadBucket {
     /// A variable or anything else that the client does not take.
     #[error("{0}")]
     Unusable(String),
-    /// This program cannot use any.
-    #[error("this `outrigger` was built without the feature `postgres`, which a bucket needs")]
-    NoFeature,
 }
 
+#[cfg(feature = "postgres")]
 impl BucketSettings {
     /// The bucket and what stands before each key in it, without slashes at its ends.
     pub(crate) fn parts(&self) -> Result<(&str, &str), BadBucket> {
@@ -114,6 +116,7 @@ impl BucketSettings {
     }
 }
 
+#[cfg(feature = "postgres")]
 fn is_here(host: &Host<&str>) -> bool {
     match host {
         Host::Domain(name) => *name == "localhost",
@@ -122,7 +125,7 @@ fn is_here(host: &Host<&str>) -> bool {
     }
 }
 
-#[cfg(test)]
+#[cfg(all(test, feature = "postgres"))]
 mod tests {
     use super::*;
 
