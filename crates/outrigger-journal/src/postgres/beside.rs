@@ -37,18 +37,19 @@ impl Beside {
         })
     }
 
+    fn link(&self) -> Result<(PgConnection, Apart), PgError> {
+        let runtime = Apart::new()?;
+        let connection = runtime.run(connect(&self.database))?;
+        Ok((connection, runtime))
+    }
+
     fn transact(
         &self,
         kept: &mut Option<(PgConnection, Apart)>,
         work: &IndexWork,
     ) -> Result<IndexDone, PgError> {
-        let (mut connection, runtime) = match kept.take().and_then(if_there) {
-            Some(link) => link,
-            None => {
-                let runtime = Apart::new()?;
-                (runtime.run(connect(&self.database))?, runtime)
-            }
-        };
+        let link = kept.take().and_then(if_there);
+        let (mut connection, runtime) = link.map_or_else(|| self.link(), Ok)?;
         let done = runtime.run(async {
             let mut transaction = connection.begin().await?;
             let done = index::work(&mut transaction, work).await?;

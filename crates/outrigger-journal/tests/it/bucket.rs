@@ -103,8 +103,9 @@ async fn what_one_replica_keeps_the_other_reads_and_it_is_kept_once() {
         let handle = two.about(&kept.handle).await.unwrap().line.digest;
         let size = content.len() as u64;
         for range in [0..u64::MAX, 0..3, 1..size.max(1) - 1, size..size + 9] {
-            let end = range.end.min(size).max(range.start.min(size));
-            let part = &content[range.start.min(size) as usize..end as usize];
+            let at = |place: u64| usize::try_from(place.min(size)).unwrap();
+            let (start, end) = (at(range.start), at(range.end));
+            let part = &content[start..end.max(start)];
             assert_eq!(two.read(&handle, range.clone()).await.unwrap(), part);
         }
         assert_eq!(exported(&two, &handle).await.unwrap(), content);
@@ -267,7 +268,7 @@ async fn a_bucket_that_hangs_is_waited_for_once_and_holds_up_nobody_who_records(
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_key_that_is_refused_and_a_bucket_that_is_not_there_are_told() {
+async fn a_key_that_is_refused_is_told() {
     let shelf = Shelf::new();
     let run = shelf.home.run().await;
     let kept = shelf.fresh().put(new(&run, "hello")).await.unwrap();
@@ -312,6 +313,14 @@ async fn a_key_that_is_refused_and_a_bucket_that_is_not_there_are_told() {
             "{error}"
         );
     }
+    assert_eq!(shelf.fresh().list(9).await.unwrap().len(), 1);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_bucket_that_is_not_there_is_told() {
+    let shelf = Shelf::new();
+    let run = shelf.home.run().await;
+    let kept = shelf.fresh().put(new(&run, "hello")).await.unwrap();
     let nowhere = settings(shelf.s3, "nobody-made-this");
     let artifacts = open(&nowhere, &shelf.home.journal);
     let error = artifacts
