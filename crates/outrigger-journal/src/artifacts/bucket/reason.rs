@@ -4,12 +4,17 @@ use object_store::Error;
 
 /// Characters of what a service said.
 const MOST: usize = 300;
+/// Where machines and containers of Amazon's give keys.
+const MACHINE: &str = "http://169.254.";
 
 /// Why something could not be done.
 pub(super) fn reason(error: &Error) -> String {
     let deepest = deepest(error);
     let said = page(&deepest).unwrap_or_else(|| cut(&deepest));
     match error {
+        _ if is_about_the_machine(error) => format!(
+            "no key is said (`access_key_id`, `secret_access_key`), and this machine gives none ({said})"
+        ),
         _ if is_no_bucket(error) => format!("there is no such bucket ({said})"),
         Error::PermissionDenied { .. } | Error::Unauthenticated { .. } => {
             format!(
@@ -26,13 +31,21 @@ pub(super) fn is_no_bucket(error: &Error) -> bool {
         && page(&deepest(error)).is_none_or(|said| said.starts_with("NoSuchBucket"))
 }
 
+/// Whether it was not the bucket that was asked, but the machine, for a key.
+fn is_about_the_machine(error: &Error) -> bool {
+    causes(error).any(|cause| cause.to_string().contains(MACHINE))
+}
+
+fn causes(error: &Error) -> impl Iterator<Item = &dyn std::error::Error> {
+    let first: &dyn std::error::Error = error;
+    std::iter::successors(Some(first), |cause| cause.source())
+}
+
 /// What the innermost cause says: those around it only repeat the address.
 fn deepest(error: &Error) -> String {
-    let mut cause: &dyn std::error::Error = error;
-    while let Some(source) = cause.source() {
-        cause = source;
-    }
-    cause.to_string()
+    causes(error)
+        .last()
+        .map_or_else(String::new, ToString::to_string)
 }
 
 /// Code and message in a page of S3's, which is XML.
@@ -51,8 +64,9 @@ fn page(said: &str) -> Option<String> {
 
 fn cut(said: &str) -> String {
     let plain = said.trim().trim_end_matches(['.', ':', ' ']);
-    let mut short: String = plain.chars().take(MOST).collect();
-    if short.len() < plain.len() {
+    let on_one_line = |c: char| if c.is_control() { ' ' } else { c };
+    let mut short: String = plain.chars().take(MOST).map(on_one_line).collect();
+    if plain.chars().nth(MOST).is_some() {
         short.push('…');
     }
     short
@@ -77,6 +91,20 @@ mod tests {
             reason(&Error::PermissionDenied { path, source }),
             "the bucket refuses that to this key (SignatureDoesNotMatch: They do not match); \
              look at the key and at what it may do"
+        );
+    }
+
+    #[test]
+    fn that_there_is_no_key_is_told_as_that() {
+        let said =
+            "Error performing PUT http://169.254.169.254/latest/api/token in 3.2s - timed out";
+        let told = reason(&Error::Generic {
+            store: "S3",
+            source: because(said),
+        });
+        assert!(
+            told.starts_with("no key is said (`access_key_id`"),
+            "{told}"
         );
     }
 
