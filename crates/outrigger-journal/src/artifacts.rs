@@ -1,33 +1,42 @@
-//! Contents that are too large or too binary for an event: kept once each, in files named by their
-//! SHA-256, with an index in the journal.
+//! Contents that are too large or too binary for an event: kept once each, in files or in objects of a
+//! bucket, named by their SHA-256, with an index in the journal.
 //!
-//! An [`ArtifactRef`] is given out when file, folder and index are on disk, so that nothing can be
+//! An [`ArtifactRef`] is given out when content and index are on disk, so that nothing can be
 //! referred to that a crash takes away. Contents are kept as they came: secrets are not looked for.
 
+#[cfg(feature = "postgres")]
+mod bucket;
+mod contents;
 mod digest;
 mod error;
-pub(crate) mod folder;
+mod folder;
 mod gc;
 pub(crate) mod index;
+mod settings;
 
 use std::collections::HashMap;
 use std::fmt;
 use std::ops::Range;
 use std::path::Path;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 
 use bytes::Bytes;
 use jiff::{SignedDuration, Timestamp};
 use serde::{Deserialize, Serialize};
-use sha2::{Digest as _, Sha256};
 use tokio::sync::oneshot;
 
+#[cfg(feature = "postgres")]
+pub use self::bucket::Bucket;
+pub(crate) use self::contents::Contents;
 pub use self::digest::{Digest, InvalidDigest};
 pub use self::error::ArtifactError;
 use self::folder::Folder;
 pub use self::gc::{GcReport, GcRules};
 pub use self::index::{ArtifactLine, KnownOrigin};
 use self::index::{IndexDone, IndexWork, Keep};
+#[cfg(feature = "postgres")]
+pub use self::settings::BadBucket;
+pub use self::settings::BucketSettings;
 use crate::journal::Shared;
 use crate::store::Records;
 use crate::writer::Command;
@@ -45,9 +54,6 @@ const LISTED: u32 = 6;
 /// How often a file that is removed while it is being kept is written again.
 const TRIES: u32 = 8;
 
-/// How much is read at once where everything is.
-const WINDOW: u64 = 1 << 20;
-
 /// How exactly it is known when an artifact was last used.
 const USED: SignedDuration = SignedDuration::from_hours(1);
 
@@ -59,7 +65,9 @@ pub struct Artifacts {
 
 struct Inner {
     journal: Arc<Shared>,
-    folder: Folder,
+    contents: Arc<Contents>,
+    /// Once they are known to belong to this journal.
+    owned: OnceLock<()>,
     /// When this process last said that these were used.
     used: Mutex<HashMap<Digest, Timestamp>>,
 }
@@ -120,18 +128,34 @@ impl Artifacts {
     /// The artifacts of this journal, with their files in `folder`, which is made when the first is
     /// kept.
     pub fn open(folder: &Path, journal: &Journal) -> Self {
+        Self::of(Contents::Folder(Folder::new(folder)), journal)
+    }
+
+    /// The artifacts of this journal, which has to be in a database, with their contents in a bucket.
+    /// No other journal may have contents under the same address: what one does not know it removes.
+    #[cfg(feature = "postgres")]
+    pub fn open_in_bucket(bucket: &Bucket, journal: &Journal) -> Self {
+        Self::of(Contents::Bucket(bucket.clone()), journal)
+    }
+
+    fn of(contents: Contents, journal: &Journal) -> Self {
         Self {
             inner: Arc::new(Inner {
                 journal: journal.shared(),
-                folder: Folder::new(folder),
+                contents: Arc::new(contents),
+                owned: OnceLock::new(),
                 used: Mutex::default(),
             }),
         }
     }
 
-    /// Where the files are.
-    pub fn folder(&self) -> &Path {
-        self.inner.folder.path()
+    /// Where the contents are: the folder, or the address of the bucket.
+    pub fn place(&self) -> &Path {
+        self.contents().place()
+    }
+
+    fn contents(&self) -> &Arc<Contents> {
+        &self.inner.contents
     }
 
     /// Keeps a content and where it came from. Returns when all of that is on disk; a content that
@@ -145,16 +169,20 @@ impl Artifacts {
         } = new;
         let digest = Digest::of_large(&bytes).await;
         let size = bytes.len() as u64;
-        let there = folder::size(self.folder(), &digest)
-            .map_err(|error| ArtifactError::io(self.folder(), &error))?;
+        // The index looks for itself; asking a bucket twice takes time.
+        let there = match self.contents().folder() {
+            Some(_) => self.contents().size(&digest).await? == Some(size),
+            None => true,
+        };
         let mut written = false;
         for attempt in 0..TRIES {
-            if attempt > 0 || there != Some(size) {
-                self.inner.folder.write(&digest, bytes.clone()).await?;
+            if attempt > 0 || !there {
+                self.owns().await?;
+                self.contents().write(&digest, bytes.clone()).await?;
                 written = true;
             }
             let keep = Keep {
-                folder: self.folder().to_path_buf(),
+                contents: Arc::clone(self.contents()),
                 digest,
                 bytes: size,
                 media_type: media_type.clone(),
@@ -172,18 +200,19 @@ impl Artifacts {
                 });
             }
         }
-        Err(ArtifactError::missing(folder::file(self.folder(), &digest)))
+        Err(ArtifactError::missing(self.contents().name(&digest)))
     }
 
-    /// Bytes of an artifact; what is beyond its end is left out.
+    /// Bytes of an artifact; what is beyond its end is left out. All of it together is compared with
+    /// its digest; of a part of it that is so in a bucket alone.
     pub async fn read(&self, digest: &Digest, range: Range<u64>) -> Result<Bytes, ArtifactError> {
-        let size = self.size(digest).await?;
-        self.used(digest);
-        let end = range.end.min(size);
-        if range.start >= end {
-            return Ok(Bytes::new());
+        match self.contents().read(digest, range).await? {
+            Some(bytes) => {
+                self.used(digest);
+                Ok(bytes)
+            }
+            None => Err(self.absent(digest).await?),
         }
-        self.inner.folder.read(digest, range.start..end).await
     }
 
     /// An artifact by its handle, or an unambiguous beginning of it: at least four hex digits, with
@@ -235,33 +264,29 @@ impl Artifacts {
     pub async fn export(
         &self,
         digest: &Digest,
-        mut take: impl FnMut(&[u8]) -> std::io::Result<()>,
+        take: impl FnMut(&[u8]) -> std::io::Result<()>,
     ) -> Result<u64, ArtifactError> {
-        let size = self.size(digest).await?;
-        self.used(digest);
-        let mut hash = Sha256::new();
-        let mut at = 0;
-        while at < size {
-            let end = size.min(at + WINDOW);
-            let some = self.inner.folder.read(digest, at..end).await?;
-            hash.update(&some);
-            take(&some).map_err(|error| ArtifactError::Export(error.to_string()))?;
-            at = end;
-        }
-        if Digest::from_hash(hash) != *digest {
-            let path = folder::file(self.folder(), digest);
-            return Err(ArtifactError::Damaged { path });
-        }
-        Ok(size)
-    }
-
-    /// The size of a content that is there; else why it is not.
-    async fn size(&self, digest: &Digest) -> Result<u64, ArtifactError> {
-        let found = folder::size(self.folder(), digest);
-        match found.map_err(|error| ArtifactError::io(self.folder(), &error))? {
-            Some(size) => Ok(size),
+        match self.contents().each(digest, take).await? {
+            Some(size) => {
+                self.used(digest);
+                Ok(size)
+            }
             None => Err(self.absent(digest).await?),
         }
+    }
+
+    /// Whether what is there is this journal's; false where nobody can have anything there, since the
+    /// journal is empty. An error where it is another's, or nobody can say.
+    async fn owns(&self) -> Result<bool, ArtifactError> {
+        if self.contents().folder().is_some() || self.inner.owned.get().is_some() {
+            return Ok(true);
+        }
+        let beginning = self.read_index(|records| records.beginning()).await?;
+        if let Some(beginning) = &beginning {
+            self.contents().claim(beginning).await?;
+            self.inner.owned.get_or_init(|| ());
+        }
+        Ok(beginning.is_some())
     }
 
     async fn absent(&self, digest: &Digest) -> Result<ArtifactError, ArtifactError> {
@@ -276,7 +301,7 @@ impl Artifacts {
                 collected: Some(at),
                 ..
             }) => ArtifactError::Collected { handle, at },
-            Some(_) => ArtifactError::missing(folder::file(self.folder(), digest)),
+            Some(_) => ArtifactError::missing(self.contents().name(digest)),
         })
     }
 
@@ -303,17 +328,21 @@ impl Artifacts {
     }
 
     async fn work(&self, work: IndexWork) -> Result<IndexDone, ArtifactError> {
-        self.inner
-            .journal
-            .index(work)
-            .await
-            .map_err(|error| match error {
-                JournalError::Files { reason, .. } => ArtifactError::Unusable {
-                    path: self.folder().to_path_buf(),
-                    reason,
-                },
-                error => error.into(),
-            })
+        let journal = &self.inner.journal;
+        let done = match self.contents().folder() {
+            Some(_) => journal.index(work).await,
+            // Nobody who records something waits for a bucket.
+            None => journal.index_beside(work).await,
+        };
+        match done {
+            Ok(IndexDone::Failed(error)) => Err(error),
+            Ok(done) => Ok(done),
+            Err(JournalError::Files { reason, .. }) => Err(ArtifactError::Unusable {
+                path: self.place().to_path_buf(),
+                reason,
+            }),
+            Err(error) => Err(error.into()),
+        }
     }
 
     async fn read_index<T: Send + 'static>(
@@ -327,7 +356,7 @@ impl Artifacts {
 impl fmt::Debug for Artifacts {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Artifacts")
-            .field("folder", &self.folder())
+            .field("place", &self.place())
             .finish_non_exhaustive()
     }
 }

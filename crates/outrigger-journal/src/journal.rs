@@ -283,6 +283,31 @@ impl Shared {
         answered.await.unwrap_or_else(|_| Err(self.closed()))
     }
 
+    /// The same beside the writer, for contents that are far away.
+    pub(crate) async fn index_beside(
+        self: &Arc<Self>,
+        work: IndexWork,
+    ) -> Result<IndexDone, JournalError> {
+        if !self.is_open() {
+            return Err(self.closed());
+        }
+        let shared = Arc::clone(self);
+        let index = move || match shared.source.index(&work) {
+            Some(done) => done,
+            None => Err(JournalError::Unusable {
+                path: shared.path.clone(),
+                reason: "artifacts in a bucket need a journal in a database".to_owned(),
+            }),
+        };
+        let done = tokio::task::spawn_blocking(index).await;
+        done.unwrap_or_else(|_| Err(self.closed()))
+    }
+
+    fn is_open(&self) -> bool {
+        let commands = self.commands.lock().unwrap_or_else(PoisonError::into_inner);
+        commands.is_some()
+    }
+
     /// Changes what waits for a person, and returns when that is on disk, or was found not to be so
     /// any more.
     pub(crate) async fn approval(&self, work: ApprovalWork) -> Result<bool, JournalError> {

@@ -30,9 +30,11 @@ mod writer;
 
 pub use approvals::{Approval, ApprovalState, Approvals, AskedApproval, Decision};
 pub use artifacts::{
-    ArtifactAbout, ArtifactError, ArtifactLine, ArtifactOrigin, ArtifactRef, Artifacts, Digest,
-    GcReport, GcRules, InvalidDigest, KnownOrigin, NewArtifact, SCHEME,
+    ArtifactAbout, ArtifactError, ArtifactLine, ArtifactOrigin, ArtifactRef, Artifacts,
+    BucketSettings, Digest, GcReport, GcRules, InvalidDigest, KnownOrigin, NewArtifact, SCHEME,
 };
+#[cfg(feature = "postgres")]
+pub use artifacts::{BadBucket, Bucket};
 pub use audit::{Audit, AuditFault, AuditLine, AuditReport};
 pub use error::JournalError;
 pub use event::{

@@ -8,6 +8,7 @@
 
 mod apart;
 mod approvals;
+mod beside;
 mod connect;
 mod documents;
 mod error;

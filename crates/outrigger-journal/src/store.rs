@@ -69,6 +69,12 @@ pub(crate) trait Store: Send {
 pub(crate) trait Source: Send + Sync {
     /// One reading, by whoever asks, on its own thread.
     fn open(&self) -> Result<Box<dyn Records>, JournalError>;
+
+    /// Changes the index of artifacts beside whoever writes, in a transaction of its own: for contents
+    /// that are far away, so that nothing else waits for them. `None` where there is but one writer.
+    fn index(&self, _work: &IndexWork) -> Option<Result<IndexDone, JournalError>> {
+        None
+    }
 }
 
 /// Reads a state that was committed.
@@ -114,6 +120,12 @@ pub(crate) trait Records {
     /// Artifacts that are here, the longest unused first, each with whether a run that goes on was
     /// given it.
     fn collectable(&self) -> Result<Vec<(ArtifactLine, bool)>, JournalError>;
+
+    /// The hash of the first line, which tells this journal from all others; `None` where it is empty,
+    /// or where nobody else can have to do with its artifacts.
+    fn beginning(&self) -> Result<Option<Digest>, JournalError> {
+        Ok(None)
+    }
 
     /// Those of these that are not here.
     fn strangers(&self, contents: &[Digest]) -> Result<Vec<Digest>, JournalError>;

@@ -3,6 +3,7 @@
 //!
 //! Used by tests only; nothing here is part of the program.
 
+pub mod bucket;
 pub mod gateway;
 pub mod headless;
 pub mod instances;

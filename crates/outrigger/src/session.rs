@@ -247,7 +247,7 @@ impl Session {
         }
         let workspace = surroundings::workspace(common)?;
         let shelf = HostShelf::default();
-        let kept = |journal| Storage::artifacts(common, journal);
+        let kept = |journal| storage.artifacts(common, journal);
         let artifacts = journal.as_ref().map(kept).transpose()?;
         let builtins = builtin::all(&config, &workspace, &shelf, artifacts.as_ref())?;
         let oauth = tokens(common, &run, opening.person.principal());

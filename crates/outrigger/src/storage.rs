@@ -9,6 +9,8 @@ use outrigger_host::SharedTexts;
 use outrigger_host::config::{ConfigProblem, Resolver, Severity, StorageSettings};
 use outrigger_host::grants::Grants;
 use outrigger_host::pins::PinFiles;
+#[cfg(feature = "postgres")]
+use outrigger_journal::Bucket;
 use outrigger_journal::{Artifacts, Database, Journal, Place};
 
 use crate::cli::Common;
@@ -19,6 +21,8 @@ use crate::session::supervisor;
 use crate::{surroundings, visible};
 
 #[cfg(feature = "postgres")]
+mod bucket;
+#[cfg(feature = "postgres")]
 mod texts;
 
 /// Where state is kept.
@@ -26,6 +30,9 @@ pub(crate) struct Storage {
     place: Place,
     /// What was said and approved, where replicas share that.
     shared: Option<Arc<dyn SharedTexts>>,
+    /// Where artifacts are, where replicas share them.
+    #[cfg(feature = "postgres")]
+    bucket: Option<Bucket>,
     /// What must not be recorded or shown.
     secrets: Vec<String>,
 }
@@ -38,6 +45,8 @@ impl Storage {
             Ok(Self {
                 place: Place::File(surroundings::journal(common)?),
                 shared: None,
+                #[cfg(feature = "postgres")]
+                bucket: None,
                 secrets: Vec::new(),
             })
         };
@@ -57,10 +66,16 @@ impl Storage {
             return Err(unusable(problem));
         }
         let database = database(&config.storage)?;
+        #[cfg(feature = "postgres")]
+        let (bucket, keys) = bucket::of(&config)?;
+        #[cfg(not(feature = "postgres"))]
+        let keys = Vec::new();
         Ok(Self {
             shared: Some(texts(&database)?),
             place: Place::Database(database),
-            secrets: config.secrets(),
+            #[cfg(feature = "postgres")]
+            bucket,
+            secrets: [config.secrets(), keys].concat(),
         })
     }
 
@@ -108,7 +123,15 @@ impl Storage {
     }
 
     /// The artifacts of this journal.
-    pub(crate) fn artifacts(common: &Common, journal: &Journal) -> Result<Artifacts, CommandError> {
+    pub(crate) fn artifacts(
+        &self,
+        common: &Common,
+        journal: &Journal,
+    ) -> Result<Artifacts, CommandError> {
+        #[cfg(feature = "postgres")]
+        if let Some(bucket) = &self.bucket {
+            return Ok(Artifacts::open_in_bucket(bucket, journal));
+        }
         Ok(Artifacts::open(&surroundings::artifacts(common)?, journal))
     }
 }

@@ -101,6 +101,32 @@ pub(crate) fn artifacts(common: &Common) -> Result<PathBuf, CommandError> {
     state(common).map(|dir| dir.join("artifacts"))
 }
 
+/// What stands in for what configuration does not say of a bucket, under the names that all tools of
+/// Amazon's know.
+#[cfg(feature = "postgres")]
+pub(crate) fn of_buckets() -> BTreeMap<String, String> {
+    const NAMES: [&str; 13] = [
+        "AWS_ACCESS_KEY_ID",
+        "AWS_SECRET_ACCESS_KEY",
+        "AWS_SESSION_TOKEN",
+        "AWS_REGION",
+        "AWS_DEFAULT_REGION",
+        "AWS_ENDPOINT_URL",
+        "AWS_ENDPOINT_URL_S3",
+        "AWS_WEB_IDENTITY_TOKEN_FILE",
+        "AWS_ROLE_ARN",
+        "AWS_ROLE_SESSION_NAME",
+        "AWS_CONTAINER_CREDENTIALS_RELATIVE_URI",
+        "AWS_CONTAINER_CREDENTIALS_FULL_URI",
+        "AWS_CONTAINER_AUTHORIZATION_TOKEN_FILE",
+    ];
+    let said = |name: &&str| {
+        let value = set(name)?;
+        Some(((*name).to_owned(), value))
+    };
+    NAMES.iter().filter_map(said).collect()
+}
+
 /// Where it is kept what was said about calls to come; without a home nothing was.
 pub(crate) fn grants(common: &Common) -> Option<PathBuf> {
     state(common).ok().map(|dir| dir.join("grants.toml"))

@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 use outrigger_connect::Secret;
+use outrigger_journal::BucketSettings;
 
 use super::gap::Gap;
 use super::server::WrittenKey;
@@ -16,10 +17,20 @@ pub struct StorageSettings {
     pub(crate) texts: BTreeMap<String, Secret>,
     /// How long a replica may be away from the database before its calls are ended.
     pub grace: Option<Duration>,
+    /// Truths and times of `[storage.artifacts]`; the texts are among the others.
+    pub(crate) bucket: BucketBounds,
     /// What was written, in the order of the file.
     pub(crate) written: Vec<WrittenKey>,
     /// Values with secrets still missing.
     pub(crate) gaps: Vec<Gap>,
+}
+
+/// What is said of a bucket beside texts.
+#[derive(Debug, Clone, Copy, Default)]
+pub(crate) struct BucketBounds {
+    pub(crate) allow_http: bool,
+    pub(crate) virtual_hosted_style_request: bool,
+    pub(crate) timeout: Option<Duration>,
 }
 
 impl StorageSettings {
@@ -36,6 +47,32 @@ impl StorageSettings {
     /// How people know this replica.
     pub fn replica(&self) -> Option<&str> {
         self.text("replica")
+    }
+
+    /// The bucket that holds the contents of artifacts, where one is said, without what only the
+    /// environment and other tables know.
+    pub fn bucket(&self) -> Option<BucketSettings> {
+        let text = |key: &str| {
+            let found = self.text(&format!("artifacts.{key}"));
+            found.map(|text| text.trim().to_owned())
+        };
+        let BucketBounds {
+            allow_http,
+            virtual_hosted_style_request,
+            timeout,
+        } = self.bucket;
+        Some(BucketSettings {
+            url: text("url")?,
+            endpoint: text("endpoint"),
+            region: text("region"),
+            access_key_id: text("access_key_id"),
+            secret_access_key: text("secret_access_key"),
+            session_token: text("session_token"),
+            allow_http,
+            virtual_hosted_style_request,
+            timeout,
+            ..BucketSettings::default()
+        })
     }
 
     fn text(&self, key: &str) -> Option<&str> {

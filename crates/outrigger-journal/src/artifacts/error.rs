@@ -82,6 +82,16 @@ pub enum ArtifactError {
         /// What the system said.
         reason: String,
     },
+    /// The bucket is away, or refuses.
+    #[error("`{place}` cannot be {did}: {reason}")]
+    Bucket {
+        /// The object, or where all are: `s3://BUCKET/KEY`.
+        place: String,
+        /// What was to be done with it.
+        did: &'static str,
+        /// What the service or the system said.
+        reason: String,
+    },
     /// Whoever was given the content could not take it.
     #[error("the content cannot be written: {0}")]
     Export(String),
@@ -119,6 +129,15 @@ impl ArtifactError {
             }
             _ => Self::Unusable { path, reason },
         }
+    }
+
+    #[cfg(feature = "postgres")]
+    pub(crate) fn bucket(place: String, did: &'static str, reason: String) -> Self {
+        Self::Bucket { place, did, reason }
+    }
+
+    pub(crate) fn damaged(path: PathBuf) -> Self {
+        Self::Damaged { path }
     }
 
     pub(crate) fn missing(path: PathBuf) -> Self {

@@ -18,9 +18,9 @@ use crate::schema::make_folder;
 
 /// How old a file that nothing refers to is before it counts as left over: whoever is writing it
 /// now would only write it again, but need not.
-const LEFT_OVER: Duration = Duration::from_hours(24);
+pub(super) const LEFT_OVER: Duration = Duration::from_hours(24);
 
-pub(super) struct Folder {
+pub(crate) struct Folder {
     path: PathBuf,
     /// Made when it is first written, so that a folder that cannot be is nobody's problem until then.
     made: Mutex<Option<Arc<LocalFileSystem>>>,

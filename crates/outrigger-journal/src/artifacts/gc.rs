@@ -4,11 +4,14 @@
 //! with the date, so that whoever follows a handle is told. First the index says that a content is
 //! gone, then its file goes: a crash between the two leaves a file too many, never one too few.
 
+use std::sync::Arc;
+
 use jiff::{SignedDuration, Timestamp};
 use serde::Serialize;
 
+use super::contents::Old;
 use super::index::{ArtifactLine, Chosen, IndexDone, IndexWork};
-use super::{ArtifactError, Artifacts, folder};
+use super::{ArtifactError, Artifacts};
 use crate::Digest;
 
 /// How many files are removed while other writers wait.
@@ -85,14 +88,32 @@ impl Artifacts {
     }
 
     async fn remove(&self, digests: Vec<Digest>) -> Result<Vec<Digest>, ArtifactError> {
-        let folder = self.folder().to_path_buf();
-        Ok(of(self.work(IndexWork::Remove { folder, digests }).await?))
+        // Each in a bucket takes its time, and what is locked meanwhile is to be little.
+        let at_once = match self.contents().folder() {
+            Some(_) => digests.len().max(1),
+            None => 1,
+        };
+        let mut removed = Vec::new();
+        for some in digests.chunks(at_once) {
+            let work = IndexWork::Remove {
+                contents: Arc::clone(self.contents()),
+                digests: some.to_vec(),
+            };
+            removed.extend(of(self.work(work).await?));
+        }
+        Ok(removed)
     }
 
     /// Removes files that nothing refers to.
     async fn sweep(&self, dry_run: bool) -> Result<u64, ArtifactError> {
-        let failed = |error: std::io::Error| ArtifactError::io(self.folder(), &error);
-        let (contents, unfinished) = folder::old_files(self.folder()).map_err(failed)?;
+        let failed = |error: std::io::Error| ArtifactError::io(self.place(), &error);
+        if !self.owns().await? {
+            return Ok(0);
+        }
+        let Old {
+            contents,
+            unfinished,
+        } = self.contents().old().await?;
         let strangers = self
             .read_index(move |records| records.strangers(&contents))
             .await?;
@@ -112,7 +133,7 @@ impl Artifacts {
 fn of(done: IndexDone) -> Vec<Digest> {
     match done {
         IndexDone::Digests(digests) => digests,
-        IndexDone::Kept(_) | IndexDone::NotThere => Vec::new(),
+        IndexDone::Kept(_) | IndexDone::NotThere | IndexDone::Failed(_) => Vec::new(),
     }
 }
 

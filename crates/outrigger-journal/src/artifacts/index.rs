@@ -2,14 +2,16 @@
 //! functions that write work inside a transaction of the caller, which alone may look at the files
 //! and remove them: so nothing is indexed that is being removed.
 
-use std::path::{Path, PathBuf};
+use std::io;
+use std::path::Path;
+use std::sync::Arc;
 
 use jiff::Timestamp;
 use rusqlite::{Connection, OptionalExtension, Row, params};
 use serde::Serialize;
 
 use super::folder;
-use super::{ArtifactOrigin, Digest, SCHEME};
+use super::{ArtifactError, ArtifactOrigin, Contents, Digest, SCHEME};
 use crate::RunId;
 use crate::ledger::{LedgerError, int};
 use crate::read::{count, time, unreadable};
@@ -27,14 +29,14 @@ pub(crate) enum IndexWork {
     Collect { chosen: Vec<Chosen>, at: Timestamp },
     /// Remove the files of these, unless they are in use again.
     Remove {
-        folder: PathBuf,
+        contents: Arc<Contents>,
         digests: Vec<Digest>,
     },
 }
 
 /// An artifact to note.
 pub(crate) struct Keep {
-    pub(crate) folder: PathBuf,
+    pub(crate) contents: Arc<Contents>,
     pub(crate) digest: Digest,
     pub(crate) bytes: u64,
     pub(crate) media_type: String,
@@ -61,6 +63,12 @@ pub(crate) enum IndexDone {
     NotThere,
     /// Done to these.
     Digests(Vec<Digest>),
+    /// A content could not be looked at or removed; nothing is noted.
+    #[cfg_attr(
+        not(feature = "postgres"),
+        expect(dead_code, reason = "a store in a file says so otherwise")
+    )]
+    Failed(ArtifactError),
 }
 
 /// One artifact, as `outrigger artifacts list` shows it.
@@ -115,8 +123,14 @@ pub(crate) fn work(connection: &Connection, work: &IndexWork) -> Result<IndexDon
             Ok(IndexDone::Digests(vec![*digest]))
         }
         IndexWork::Collect { chosen, at } => collect(connection, chosen, *at),
-        IndexWork::Remove { folder, digests } => remove(connection, folder, digests),
+        IndexWork::Remove { contents, digests } => remove(connection, near(contents)?, digests),
     }
+}
+
+/// The folder: what is in a bucket is not indexed in a file, whose one writer would wait for it.
+fn near(contents: &Contents) -> Result<&Path, LedgerError> {
+    let far = || io::Error::other("contents in a bucket need a journal in a database");
+    contents.folder().ok_or_else(|| LedgerError::File(far()))
 }
 
 fn note(connection: &Connection, keep: &Keep) -> Result<IndexDone, LedgerError> {
@@ -135,7 +149,7 @@ fn note(connection: &Connection, keep: &Keep) -> Result<IndexDone, LedgerError> 
         .optional()?;
     // A file that is there and not indexed may be another process's, whose name is not on disk yet.
     let settled = keep.written || known.as_ref().is_some_and(|(.., here)| *here);
-    let there = folder::size(&keep.folder, &keep.digest).map_err(LedgerError::File)?;
+    let there = folder::size(near(&keep.contents)?, &keep.digest).map_err(LedgerError::File)?;
     if !settled || there != Some(keep.bytes) {
         return Ok(IndexDone::NotThere);
     }

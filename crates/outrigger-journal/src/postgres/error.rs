@@ -11,9 +11,6 @@ use crate::{JournalError, Misplaced};
 pub(super) enum PgError {
     #[error(transparent)]
     Sql(#[from] sqlx::Error),
-    /// A content of an artifact.
-    #[error("{0}")]
-    File(String),
     #[error(
         "another program has removed or added lines at its end: the chain ends at line {line}, the table at line {last}, and `outrigger audit verify` says more"
     )]
@@ -52,7 +49,6 @@ impl PgError {
             | Self::NoOpenRun
             | Self::Unreadable(_) => JournalError::Corrupt { path, reason },
             Self::TooNew { found, known } => JournalError::TooNew { path, found, known },
-            Self::File(_) => JournalError::Files { path, reason },
             Self::Sql(_)
             | Self::Silent(_)
             | Self::Empty
@@ -69,10 +65,6 @@ impl PgError {
                 error.message().to_owned()
             }
             Self::Sql(sqlx::Error::Encode(error)) => error.to_string(),
-            Self::File(reason) => {
-                let reason = reason.clone();
-                return Ok(JournalError::Files { path, reason });
-            }
             Self::NoLine { .. } | Self::NoOpenRun => self.to_string(),
             _ => return Err(self),
         };

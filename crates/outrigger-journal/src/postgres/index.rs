@@ -8,7 +8,6 @@ use sqlx::{AssertSqlSafe, PgConnection, Row as _};
 
 use super::error::{PgError, text};
 use super::read::{count, narrow, time};
-use crate::artifacts::folder;
 use crate::artifacts::index::{
     ArtifactLine, Chosen, DIGITS, IndexDone, IndexWork, Keep, KnownOrigin, after,
 };
@@ -45,14 +44,16 @@ pub(super) async fn work(
             Ok(IndexDone::Digests(vec![*digest]))
         }
         IndexWork::Collect { chosen, at } => collect(connection, chosen, *at).await,
-        IndexWork::Remove { folder, digests } => {
+        IndexWork::Remove { contents, digests } => {
             let mut removed = Vec::new();
             for digest in digests {
                 lock(connection, digest).await?;
                 if is_here(connection, digest).await? {
                     continue;
                 }
-                folder::remove(folder, digest).map_err(|error| PgError::File(error.to_string()))?;
+                if let Err(error) = contents.remove(digest).await {
+                    return Ok(IndexDone::Failed(error));
+                }
                 removed.push(*digest);
             }
             Ok(IndexDone::Digests(removed))
@@ -88,10 +89,13 @@ async fn note(connection: &mut PgConnection, keep: &Keep) -> Result<IndexDone, P
             .fetch_optional(&mut *connection)
             .await?;
     let settled = keep.written || known.as_ref().is_some_and(|(.., here)| *here);
-    let there = folder::size(&keep.folder, &keep.digest)
-        .map_err(|error| PgError::File(error.to_string()))?;
-    if !settled || there != Some(keep.bytes) {
+    if !settled {
         return Ok(IndexDone::NotThere);
+    }
+    match keep.contents.size(&keep.digest).await {
+        Ok(there) if there == Some(keep.bytes) => {}
+        Ok(_) => return Ok(IndexDone::NotThere),
+        Err(error) => return Ok(IndexDone::Failed(error)),
     }
     let at = keep.at.as_microsecond();
     let (key, handle) = if let Some((key, handle, _)) = known {

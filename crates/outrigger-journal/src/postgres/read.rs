@@ -11,12 +11,13 @@ use sqlx::postgres::PgRow;
 use sqlx::{AssertSqlSafe, Connection as _, Executor as _, PgConnection, Row as _};
 
 use super::apart::Apart;
+use super::beside::Beside;
 use super::connect::connect;
 use super::error::{PgError, text};
 use super::ledger::digest;
 use super::{approvals, index, schema};
 use crate::approvals::Approval;
-use crate::artifacts::index::{ArtifactLine, KnownOrigin};
+use crate::artifacts::index::{ArtifactLine, IndexDone, IndexWork, KnownOrigin};
 use crate::audit::StoredLine;
 use crate::ledger::int;
 use crate::place::Database;
@@ -42,6 +43,8 @@ const SUMMARY: &str =
 pub(crate) struct Readers {
     database: Database,
     kept: Arc<Mutex<Vec<Link>>>,
+    /// What changes the index of artifacts beside the writer.
+    beside: Beside,
     /// Whether what is there is checked first: nobody has opened it to write.
     checked: bool,
 }
@@ -66,6 +69,7 @@ impl Readers {
     /// For a database that this process has opened.
     pub(crate) fn new(database: Database) -> Self {
         Self {
+            beside: Beside::of(database.clone()),
             database,
             kept: Arc::default(),
             checked: false,
@@ -121,6 +125,10 @@ impl Source for Readers {
             in_state: Cell::new(false),
             kept: Arc::clone(&self.kept),
         }))
+    }
+
+    fn index(&self, work: &IndexWork) -> Option<Result<IndexDone, JournalError>> {
+        Some(self.beside.index(work))
     }
 }
 
@@ -382,6 +390,17 @@ impl Records for Reader {
                 }
             }
         }
+    }
+
+    fn beginning(&self) -> Result<Option<Digest>, JournalError> {
+        let mut link = self.take()?;
+        let done = link.runtime.run(async {
+            let found = sqlx::query("SELECT hash FROM events ORDER BY line LIMIT 1")
+                .fetch_optional(&mut link.connection)
+                .await?;
+            found.map(|row| digest(row.try_get(0)?)).transpose()
+        });
+        self.done(link, done)
     }
 
     fn chain_end(&self) -> Result<(i64, Digest), JournalError> {

@@ -222,9 +222,9 @@ async fn a_missing_or_damaged_file_is_told(home: Home) {
 async fn a_folder_that_cannot_be_written_is_told_and_nothing_is_noted(home: Home) {
     let artifacts = of(&home);
     let run = home.run().await;
-    fs::write(artifacts.folder(), "in the way").unwrap();
+    fs::write(artifacts.place(), "in the way").unwrap();
     let error = artifacts.put(new(run.id(), 1, "hello")).await.unwrap_err();
-    let folder = artifacts.folder().display().to_string();
+    let folder = artifacts.place().display().to_string();
     assert!(error.to_string().contains(&folder), "{error}");
     assert_eq!(artifacts.list(9).await.unwrap().len(), 0);
     // The journal is none the worse.
@@ -379,7 +379,7 @@ async fn files_that_nothing_refers_to_are_swept_when_they_are_old(home: Home) {
     let run = finished(&home).await;
     let kept = some(&home, &run, &["kept"]).await.remove(0);
     let stray = Digest::of(b"stray").to_string();
-    let folder = artifacts.folder().join(&stray[..2]);
+    let folder = artifacts.place().join(&stray[..2]);
     fs::create_dir_all(&folder).unwrap();
     let files = [
         folder.join(&stray[2..]),

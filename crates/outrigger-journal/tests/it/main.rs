@@ -12,6 +12,8 @@
 mod approvals;
 mod artifacts;
 mod audit;
+#[cfg(feature = "postgres")]
+mod bucket;
 mod calls;
 mod crash;
 mod files;

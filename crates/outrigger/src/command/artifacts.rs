@@ -21,7 +21,7 @@ pub(crate) async fn run(
     let command = args.command.unwrap_or(ArtifactsCommand::List(args.list));
     let storage = Storage::of(common).await?;
     let journal = storage.open(screen)?;
-    let artifacts = Storage::artifacts(common, &journal)?;
+    let artifacts = storage.artifacts(common, &journal)?;
     match command {
         ArtifactsCommand::List(LatestArgs { limit, json }) => {
             list(&artifacts, limit, json, screen).await?;

@@ -1,6 +1,8 @@
 //! Two gateways on one database: what was said to one holds for the other, and one that is killed leaves
 //! nothing that is not so.
 
+mod bucket;
+
 use std::fs;
 
 use outrigger_testkit::postgres::{name_of, server};

@@ -8,12 +8,24 @@ use crate::config::node::Entry;
 use crate::config::node::Node;
 use crate::config::problem::Severity;
 use crate::config::report::{Report, join};
+use crate::config::secret::MASK;
 use crate::config::storage::StorageSettings;
 use crate::config::surroundings::Surroundings;
 use crate::config::value;
 use outrigger_connect::Secret;
 
-const KEYS: &[&str] = &["url", "grace", "replica"];
+const KEYS: &[&str] = &["url", "grace", "replica", "artifacts"];
+const BUCKET: &[&str] = &[
+    "url",
+    "endpoint",
+    "region",
+    "access_key_id",
+    "secret_access_key",
+    "session_token",
+    "allow_http",
+    "virtual_hosted_style_request",
+    "timeout",
+];
 
 /// Takes over what one file says, in the place of what farther ones said.
 pub(crate) fn lower(
@@ -52,12 +64,84 @@ fn read(low: &mut Lowering<'_>, node: &Node) -> StorageSettings {
                 let shown = value::text(&mut low.report, &path, &entry.node);
                 low.note("grace", entry.at, shown.unwrap_or_default().into());
             }
+            "artifacts" => bucket(low, entry, &mut settings),
             _ => low.report.unknown(Severity::Error, entry, "storage", KEYS),
         }
+    }
+    let entry_of = |key: &str| {
+        let entries = node.table().unwrap_or_default();
+        entries.iter().find(|entry| entry.key == key)
+    };
+    if entry_of("url").is_none()
+        && let Some(artifacts) = entry_of("artifacts")
+    {
+        let message = "`storage.artifacts` needs `storage.url`: contents in a bucket are for replicas, which share an index of them";
+        let problem = low.report.error(artifacts.at, "storage.artifacts", message);
+        problem.hint("say which database in `[storage] url`, or leave artifacts in their folder");
     }
     settings.written = low.take_written();
     settings.gaps = std::mem::take(&mut low.gaps);
     settings
+}
+
+/// `[storage.artifacts]`.
+fn bucket(low: &mut Lowering<'_>, table: &Entry, settings: &mut StorageSettings) {
+    const SCOPE: &str = "storage.artifacts";
+    let entries = value::table(&mut low.report, SCOPE, &table.node).unwrap_or_default();
+    for entry in entries {
+        let path = join(SCOPE, &entry.key);
+        let shown = match entry.key.as_str() {
+            "url" | "endpoint" | "region" | "access_key_id" => {
+                text(low, entry, &path, settings).map(Into::into)
+            }
+            "secret_access_key" | "session_token" => {
+                let shown = text(low, entry, &path, settings);
+                shown.map(|shown| hidden(low, entry, &path, shown).into())
+            }
+            "allow_http" | "virtual_hosted_style_request" => {
+                let said = value::truth(&mut low.report, &path, &entry.node);
+                if entry.key == "allow_http" {
+                    settings.bucket.allow_http = said.unwrap_or_default();
+                } else {
+                    settings.bucket.virtual_hosted_style_request = said.unwrap_or_default();
+                }
+                said.map(Into::into)
+            }
+            "timeout" => {
+                settings.bucket.timeout = value::duration(&mut low.report, &path, &entry.node);
+                value::text(&mut low.report, &path, &entry.node).map(Into::into)
+            }
+            _ => {
+                low.report.unknown(Severity::Error, entry, SCOPE, BUCKET);
+                continue;
+            }
+        };
+        if let Some(shown) = shown {
+            low.note_inner("artifacts", entry, shown);
+        }
+    }
+    if !entries.iter().any(|entry| entry.key == "url") {
+        let message = "`storage.artifacts` names no bucket";
+        let problem = low.report.error(table.at, SCOPE, message);
+        problem.hint("write `url = \"s3://BUCKET/PREFIX\"`");
+    }
+}
+
+/// What stands for a key that is written out. One that is referred to is known to be a secret anyway.
+fn hidden(low: &mut Lowering<'_>, entry: &Entry, path: &str, shown: String) -> String {
+    let Some(written) = value::text(&mut low.report, path, &entry.node) else {
+        return shown;
+    };
+    let is_referred_to = low.gaps.iter().any(|gap| gap.key == path) || written.contains("${");
+    if is_referred_to {
+        return shown;
+    }
+    low.secrets.add(&written);
+    // Else it was told already, by its looks.
+    if shown == written {
+        low.literal(path, &entry.node, &written, &written);
+    }
+    MASK.to_owned()
 }
 
 /// A text that may be a secret, or hold one; as it may be shown.
