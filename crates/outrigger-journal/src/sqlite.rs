@@ -8,7 +8,8 @@ use crate::approvals;
 use crate::artifacts::index;
 use crate::chain::Chain;
 use crate::host::Host;
-use crate::ledger::{self, Entry, LedgerError, NewRun};
+use crate::leases;
+use crate::ledger::{self, Change, Entry, LedgerError, NewRun};
 use crate::store::{Done, Failure, Pending, Store};
 use crate::writer::{Begin, Line};
 use crate::{JournalError, Misplaced};
@@ -40,7 +41,7 @@ impl Store for Sqlite {
                     begin_run(&transaction, &mut chain, host, begin).map(Done::Begun)
                 }
                 Pending::Line(line) => {
-                    append_line(&transaction, &mut chain, line).map(|()| Done::Added)
+                    append_line(&transaction, &mut chain, line)
                 }
                 Pending::Index(work, _) => index::work(&transaction, work).map(Done::Indexed),
                 Pending::Approval(work, _) => {
@@ -95,15 +96,28 @@ fn begin_run(
     ledger::begin(connection, chain, &run)
 }
 
-fn append_line(connection: &Connection, chain: &mut Chain, line: &Line) -> Result<(), LedgerError> {
+fn append_line(
+    connection: &Connection,
+    chain: &mut Chain,
+    line: &Line,
+) -> Result<Done, LedgerError> {
     let Line {
         recording,
         seq,
         at,
         body,
         change,
+        fenced,
         ..
     } = line;
+    let refused = match fenced {
+        Some(fenced) if !leases::stands(connection, &fenced.fence)? => Some(fenced),
+        _ => None,
+    };
+    let (body, change) = match refused {
+        Some(fenced) => (&fenced.instead, &Change::Nothing),
+        None => (body, change),
+    };
     let entry = Entry {
         run: recording.key,
         name: &recording.name,
@@ -112,7 +126,11 @@ fn append_line(connection: &Connection, chain: &mut Chain, line: &Line) -> Resul
         body,
         change,
     };
-    ledger::append(connection, chain, &entry)
+    ledger::append(connection, chain, &entry)?;
+    Ok(match refused {
+        Some(_) => Done::Fenced,
+        None => Done::Added,
+    })
 }
 
 /// How an entry was refused for what it is; else the error of the store.
