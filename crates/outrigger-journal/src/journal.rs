@@ -130,11 +130,7 @@ impl Journal {
         }
     }
 
-    fn begin_writing(
-        path: &Path,
-        kept: Kept,
-        settings: &Settings,
-    ) -> Result<Self, JournalError> {
+    fn begin_writing(path: &Path, kept: Kept, settings: &Settings) -> Result<Self, JournalError> {
         let Kept {
             backup,
             store,

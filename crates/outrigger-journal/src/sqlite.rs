@@ -40,9 +40,7 @@ impl Store for Sqlite {
                 Pending::Begin(begin) => {
                     begin_run(&transaction, &mut chain, host, begin).map(Done::Begun)
                 }
-                Pending::Line(line) => {
-                    append_line(&transaction, &mut chain, line)
-                }
+                Pending::Line(line) => append_line(&transaction, &mut chain, line),
                 Pending::Index(work, _) => index::work(&transaction, work).map(Done::Indexed),
                 Pending::Approval(work, _) => {
                     approvals::work(&transaction, work).map(Done::Approval)

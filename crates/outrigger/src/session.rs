@@ -112,6 +112,8 @@ pub(crate) struct Session {
     pub(crate) host: Host,
     pub(crate) run: Run,
     pub(crate) journal: Option<Journal>,
+    /// The journal of a command that only looks, and starts what may run in one place at a time.
+    looked: Option<Journal>,
     oauth: Option<OAuth>,
     locked: bool,
     hooks: Arc<Hooks>,
@@ -201,6 +203,10 @@ impl Opening<'_> {
         let (common, screen) = (self.common, self.screen);
         let mut config = with_secrets(self.config, is_recorded, common, screen).await?;
         config.hide(storage.secrets().to_vec());
+        if common.playback.is_some() {
+            // What is played back runs nowhere.
+            config.forget_single();
+        }
         recording::begin(common, &config)?;
         let exported = matches!(self.record, Record::Journal(_)) && common.playback.is_none();
         let telemetry = Telemetry::begin(exported.then_some(&config), screen);
@@ -232,6 +238,7 @@ impl Session {
         let pins = pins(&storage, common, opening.config, record.pin_mode(common))?;
         let person = Person::of(&opening, &storage, journal.as_ref())?;
         let wire = Wire::open(common)?;
+        let leases = world::leases(&opening, &storage, journal.as_ref())?;
         let (config, telemetry) = opening.followed(&storage, journal.is_some()).await?;
         let options = options(opening.observers, &telemetry, common, &config);
         let (run, started) = begun(opening.record, journal.as_ref(), options).await?;
@@ -265,6 +272,7 @@ impl Session {
             pins: Arc::new(pins),
             shared: opening.person.shared(),
             upkeep: opening.person.upkeep(&config),
+            leases: leases.as_ref().map(|(leases, _)| leases.clone()),
             hooks: Arc::clone(&hooks),
             artifacts,
             traces: telemetry.traces(),
@@ -273,6 +281,7 @@ impl Session {
             host: shelf.of(Host::start(&config, parts)),
             run,
             journal,
+            looked: leases.and_then(|(_, looked)| looked),
             oauth,
             locked: common.locked,
             hooks,
@@ -415,7 +424,7 @@ impl Session {
             self.run.record(ended);
         }
         self.telemetry.finish(screen).await;
-        if let Some(journal) = self.journal {
+        for journal in [self.journal, self.looked].into_iter().flatten() {
             journal.close().await?;
         }
         if let Some(trouble) = self.host.pins().trouble() {

@@ -4,12 +4,13 @@
 //! Leaves out: what is kept ([`outrigger_journal`], [`outrigger_host`]).
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use outrigger_host::SharedTexts;
 use outrigger_host::config::{ConfigProblem, Resolver, Severity, StorageSettings};
 use outrigger_host::grants::Grants;
 use outrigger_host::pins::PinFiles;
-use outrigger_journal::{Artifacts, Database, Journal, Place};
+use outrigger_journal::{Artifacts, Database, Journal, Leases, Place};
 
 use crate::cli::Common;
 use crate::error::CommandError;
@@ -28,21 +29,24 @@ pub(crate) struct Storage {
     shared: Option<Arc<dyn SharedTexts>>,
     /// What must not be recorded or shown.
     secrets: Vec<String>,
+    /// How long a lease lasts without its holder, where that is said.
+    term: Option<Duration>,
 }
 
 impl Storage {
     /// Reads what the configuration says, and follows its references. What else is wrong in it is not
     /// this one's business.
     pub(crate) async fn of(common: &Common) -> Result<Self, CommandError> {
-        let files = || {
+        let files = |term| {
             Ok(Self {
                 place: Place::File(surroundings::journal(common)?),
                 shared: None,
                 secrets: Vec::new(),
+                term,
             })
         };
         if common.playback.is_some() {
-            return files();
+            return files(None);
         }
         let mut config = outrigger_host::config::load(&surroundings::of_configuration(common)?);
         let wrong = config.fatal().find(|problem| is_ours(problem));
@@ -50,7 +54,7 @@ impl Storage {
             return Err(unusable(problem));
         }
         if !config.storage.is_database() {
-            return files();
+            return files(config.storage.grace);
         }
         let resolver: Arc<dyn Resolver> = Arc::new(Secrets::new(supervisor()));
         if let Some(problem) = config.resolve_storage(&*resolver).await.first() {
@@ -61,6 +65,7 @@ impl Storage {
             shared: Some(texts(&database)?),
             place: Place::Database(database),
             secrets: config.secrets(),
+            term: config.storage.grace,
         })
     }
 
@@ -85,6 +90,15 @@ impl Storage {
             ));
         }
         Ok(journal)
+    }
+
+    /// Who has the servers that may run in one place at a time.
+    pub(crate) fn leases(&self, journal: &Journal) -> Leases {
+        let leases = journal.leases();
+        match self.term {
+            Some(term) => leases.lasting(term),
+            None => leases,
+        }
     }
 
     /// What was said about calls to come.

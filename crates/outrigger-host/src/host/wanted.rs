@@ -29,7 +29,7 @@ impl Host {
             return;
         };
         let mut state = member.state.clone();
-        if !matches!(*state.borrow(), ServerState::Idle) {
+        if !state.borrow().waits_to_be_wanted() {
             return;
         }
         member.wake();
@@ -52,8 +52,8 @@ impl Host {
         let known = self.shared.servers.iter().filter_map(|(name, member)| {
             let standing = match member.now() {
                 ServerState::Ready(_) => ServerStanding::Ready,
-                ServerState::Idle if self.may_not_start(name) => return None,
-                ServerState::Idle => ServerStanding::Idle,
+                state if state.waits_to_be_wanted() && self.may_not_start(name) => return None,
+                state if state.waits_to_be_wanted() => ServerStanding::Idle,
                 ServerState::Disabled | ServerState::Stopped => return None,
                 _ => ServerStanding::Unavailable,
             };

@@ -75,6 +75,7 @@ impl House {
             pins: Arc::new(Pins::none()),
             shared: Some(self.upstreams.clone()),
             upkeep: None,
+            leases: None,
             hooks: Arc::new(Hooks::none()),
             artifacts: None,
             traces: None,

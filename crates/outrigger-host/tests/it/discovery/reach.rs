@@ -148,6 +148,7 @@ impl World {
             pins: Arc::new(outrigger_host::pins::Pins::none()),
             shared: None,
             upkeep: None,
+            leases: None,
             artifacts: None,
             traces: None,
         };
