@@ -15,6 +15,7 @@ mod audit;
 mod calls;
 mod crash;
 mod files;
+mod leases;
 mod load;
 mod memory;
 mod migration;
