@@ -29,10 +29,14 @@ impl Host {
             return;
         };
         let mut state = member.state.clone();
-        if !state.borrow().waits_to_be_wanted() {
+        let waits = state.borrow().waits_to_be_wanted();
+        // Somebody else may have wanted it a moment ago.
+        if !waits && !state.borrow().is_starting() {
             return;
         }
-        member.wake();
+        if waits {
+            member.wake();
+        }
         // An error means that the server's task is gone, and so is the waiting.
         drop(state.wait_for(|state| !member.is_unsettled(state)).await);
     }

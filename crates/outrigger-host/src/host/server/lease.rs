@@ -256,6 +256,8 @@ impl Life {
             self.running.demand.forget();
         }
         if !self.running.is_listed() {
+            // Whoever has it may have met it only now.
+            self.launch.pins.look_again();
             self.list_what_is_known();
         }
         let failure = match not {
