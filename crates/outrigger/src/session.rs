@@ -112,8 +112,6 @@ pub(crate) struct Session {
     pub(crate) host: Host,
     pub(crate) run: Run,
     pub(crate) journal: Option<Journal>,
-    /// The journal of a command that only looks, and starts what may run in one place at a time.
-    looked: Option<Journal>,
     oauth: Option<OAuth>,
     locked: bool,
     hooks: Arc<Hooks>,
@@ -238,7 +236,7 @@ impl Session {
         let pins = pins(&storage, common, opening.config, record.pin_mode(common))?;
         let person = Person::of(&opening, &storage, journal.as_ref())?;
         let wire = Wire::open(common)?;
-        let leases = world::leases(&opening, &storage, journal.as_ref())?;
+        let leases = world::leases(&opening, &storage, journal.as_ref()).await?;
         let (config, telemetry) = opening.followed(&storage, journal.is_some()).await?;
         let options = options(opening.observers, &telemetry, common, &config);
         let (run, started) = begun(opening.record, journal.as_ref(), options).await?;
@@ -272,7 +270,7 @@ impl Session {
             pins: Arc::new(pins),
             shared: opening.person.shared(),
             upkeep: opening.person.upkeep(&config),
-            leases: leases.as_ref().map(|(leases, _)| leases.clone()),
+            leases,
             hooks: Arc::clone(&hooks),
             artifacts,
             traces: telemetry.traces(),
@@ -281,7 +279,6 @@ impl Session {
             host: shelf.of(Host::start(&config, parts)),
             run,
             journal,
-            looked: leases.and_then(|(_, looked)| looked),
             oauth,
             locked: common.locked,
             hooks,
@@ -424,7 +421,7 @@ impl Session {
             self.run.record(ended);
         }
         self.telemetry.finish(screen).await;
-        for journal in [self.journal, self.looked].into_iter().flatten() {
+        if let Some(journal) = self.journal {
             journal.close().await?;
         }
         if let Some(trouble) = self.host.pins().trouble() {

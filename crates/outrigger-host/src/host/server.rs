@@ -110,7 +110,6 @@ impl ServerState {
         match self {
             Self::Ready(_) | Self::Disabled | Self::Idle => None,
             Self::Starting => Some("it is still starting".to_owned()),
-            Self::Elsewhere(failure) => Some(failure.error.clone()),
             Self::Backoff(failure)
                 if matches!(failure.kind, FailureKind::Busy | FailureKind::Elsewhere) =>
             {
@@ -121,7 +120,7 @@ impl ServerState {
                 let parts = [&failure.error].into_iter().chain(&failure.hints);
                 Some(parts.map(String::as_str).collect::<Vec<_>>().join("; "))
             }
-            Self::Quarantined(failure) => Some(failure.error.clone()),
+            Self::Elsewhere(failure) | Self::Quarantined(failure) => Some(failure.error.clone()),
             Self::Stopped => Some("it was stopped".to_owned()),
         }
     }

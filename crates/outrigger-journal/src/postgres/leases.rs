@@ -37,7 +37,7 @@ impl Leases {
     /// Does this, once more on a new connection where the one that was kept turns out to be lost.
     fn with<T>(
         &self,
-        work: impl AsyncFn(&mut PgConnection) -> Result<T, PgError>,
+        work: &impl AsyncFn(&mut PgConnection) -> Result<T, PgError>,
     ) -> Result<T, JournalError> {
         let mut held = self.link.lock().unwrap_or_else(PoisonError::into_inner);
         let done = match held.take() {
@@ -49,9 +49,9 @@ impl Leases {
         };
         let done = done.and_then(|mut link| {
             let was_kept = link.connection.is_some();
-            let mut done = link.once(&self.database, &work);
+            let mut done = link.once(&self.database, work);
             if was_kept && done.as_ref().err().is_some_and(PgError::is_lost_connection) {
-                done = link.once(&self.database, &work);
+                done = link.once(&self.database, work);
             }
             *held = Some(link);
             done
@@ -83,7 +83,7 @@ impl Link {
 
 impl LeaseStore for Leases {
     fn take(&self, taking: &Taking<'_>) -> Result<Taken, JournalError> {
-        self.with(async |connection| {
+        self.with(&async |connection| {
             let taken: Option<i64> = sqlx::query_scalar(TAKE)
                 .bind(taking.name)
                 .bind(taking.holder)
@@ -112,7 +112,7 @@ impl LeaseStore for Leases {
     }
 
     fn renew(&self, fence: &Fence) -> Result<Renewed, JournalError> {
-        self.with(async |connection| {
+        self.with(&async |connection| {
             let wanted: Option<bool> = sqlx::query_scalar(RENEW)
                 .bind(&*fence.name)
                 .bind(int(fence.token))
@@ -124,7 +124,7 @@ impl LeaseStore for Leases {
     }
 
     fn release(&self, fence: &Fence, rests: bool) -> Result<(), JournalError> {
-        self.with(async |connection| {
+        self.with(&async |connection| {
             sqlx::query(
                 "UPDATE leases SET holder = NULL, expires_at = NULL, rests = $3
                  WHERE name = $1 AND token = $2",

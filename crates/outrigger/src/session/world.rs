@@ -184,19 +184,21 @@ pub(super) fn runner(common: &Common) -> Arc<dyn HookRunner> {
 }
 
 /// Who has the servers that may run in one place at a time. A command that only looks takes what nobody
-/// has, out of the journal that is given with them, and does not record there.
-pub(super) fn leases(
+/// has, and wants nothing of others.
+pub(super) async fn leases(
     opening: &Opening<'_>,
     storage: &Storage,
     journal: Option<&Journal>,
-) -> Result<Option<(Leases, Option<Journal>)>, CommandError> {
+) -> Result<Option<Leases>, CommandError> {
     if let Some(journal) = journal {
-        return Ok(Some((storage.leases(journal), None)));
+        return Ok(Some(storage.leases(journal)));
     }
     if !opening.config.has_single() {
         return Ok(None);
     }
+    // Nothing is recorded there; leases have a connection of their own.
     let journal = storage.open(opening.screen)?;
     let leases = storage.leases(&journal).without_wishes();
-    Ok(Some((leases, Some(journal))))
+    journal.close().await?;
+    Ok(Some(leases))
 }

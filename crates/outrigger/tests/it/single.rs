@@ -2,6 +2,7 @@
 //! twice, it goes to who wants it, and who has lost it sends nothing.
 
 use std::fs;
+use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
 use outrigger_testkit::postgres::{name_of, server};
@@ -364,4 +365,52 @@ fn what_a_reload_removes_is_let_go() {
     });
     assert_eq!(fence(&call(&two, "lab__who")), 2);
     never_twice(&all.log);
+}
+
+#[test]
+fn one_at_an_address_waits_to_be_wanted_and_is_sent_the_fence() {
+    let place = Place::new();
+    let log = Log::at(place.root.join("lab.log"));
+    let mut server = Command::new("python3")
+        .args([fixture("keeping_server.py").as_ref(), log.0.as_os_str()])
+        .arg("http")
+        .stdin(Stdio::piped())
+        .spawn()
+        .unwrap();
+    let port = place.root.join("lab.log.port");
+    until("it listens", || port.exists());
+    let port = fs::read_to_string(port).unwrap();
+    place.user(&format!(
+        "[servers.lab]\nurl = 'http://127.0.0.1:{port}/mcp'\nstart = 'lazy'\nsingle = true\n[storage]\ngrace = '{TERM}s'"
+    ));
+    // What was never seen is not listed.
+    let seen = place.run(&["call", "lab", "keep", "text=a", "--allow", "*"]);
+    assert_eq!(seen.code, 0, "{seen:#?}");
+    let (one, two) = (served(&place), served(&place));
+    let fences = || -> Vec<String> {
+        let headers = fs::read_to_string(place.root.join("lab.log.headers")).unwrap_or_default();
+        let headers = headers
+            .lines()
+            .map(|line| serde_json::from_str::<Value>(line).unwrap());
+        let mut fences: Vec<_> = headers
+            .map(|headers| {
+                headers["Outrigger-Fence"]
+                    .as_str()
+                    .unwrap_or("none")
+                    .to_owned()
+            })
+            .collect();
+        fences.dedup();
+        fences
+    };
+    let keep = json!({ "name": "lab__keep", "arguments": { "text": "a" } });
+    for replica in [&two, &one] {
+        let kept = replica.modern("tools/call", keep.clone());
+        assert_eq!(kept["result"]["isError"], Value::Null, "{kept}");
+    }
+    // Nobody had it before it was called.
+    assert_eq!(fences(), ["1", "2", "3"]);
+    drop((one, two));
+    drop(server.stdin.take());
+    server.wait().unwrap();
 }

@@ -106,11 +106,11 @@ impl Demand {
     fn put_to_rest(&self, bound: Duration, rest: impl Fn()) -> Result<Duration, Duration> {
         let uses = lock(&self.uses);
         // What is used now has all of its time before it.
-        let (used, unused) = match uses.count {
-            0 => (false, uses.none_since.elapsed()),
-            _ => (true, Duration::ZERO),
-        };
-        if used || unused < bound {
+        if uses.count > 0 {
+            return Err(bound);
+        }
+        let unused = uses.none_since.elapsed();
+        if unused < bound {
             return Err(bound.saturating_sub(unused));
         }
         self.said.store(false, Ordering::Release);

@@ -35,6 +35,13 @@ pub(super) struct Life {
     pub(super) eager: bool,
 }
 
+/// What has become of it so far.
+#[derive(Default)]
+struct Past {
+    restarts: Restarts,
+    was_ready: bool,
+}
+
 /// How a start went.
 enum Once {
     /// Nobody holds it any more.
@@ -71,82 +78,93 @@ enum Waited {
 
 impl Life {
     pub(super) async fn run(self) {
-        let mut restarts = Restarts::default();
-        let mut was_ready = false;
-        loop {
-            let Some((place, held)) = self.admitted().await else {
-                return self.stopped();
-            };
-            let mark = self.login_mark().await;
-            let once = self.once(was_ready, mark, held.as_ref()).await;
-            drop(place);
-            let wanted = held.as_ref().is_some_and(|held| held.tenure.is_wanted());
-            if let Some(held) = held {
-                held.release(matches!(once, Once::Unused(_))).await;
+        let mut past = Past::default();
+        while self.turn(&mut past).await {}
+    }
+
+    /// From a start to what follows its end. False: it is not started again.
+    async fn turn(&self, past: &mut Past) -> bool {
+        let Some((once, mark, wanted)) = self.started(past.was_ready).await else {
+            self.stopped();
+            return false;
+        };
+        past.was_ready |= !matches!(once, Once::NeverReady(_) | Once::Lost);
+        let failure = match once {
+            Once::Stopped => {
+                self.stopped();
+                return false;
             }
-            was_ready |= !matches!(once, Once::NeverReady(_) | Once::Lost);
-            let failure = match once {
-                Once::Stopped => return self.stopped(),
-                Once::SignedIn => continue,
-                Once::Lost => {
-                    self.tell_of_end(LOST.to_owned());
-                    self.running.demand.forget();
-                    continue;
-                }
-                Once::Unused(_) if wanted => {
-                    self.tell_of_end("it is wanted elsewhere".to_owned());
-                    restarts = Restarts::default();
-                    continue;
-                }
-                Once::Unused(unused) => {
-                    self.tell_of_end(format!("nobody has used it for {}", words(unused)));
-                    if self.recipe().single {
-                        restarts = Restarts::default();
-                        continue;
-                    }
-                    if self.until_wanted().await {
-                        restarts = Restarts::default();
-                        continue;
-                    }
-                    return self.stopped();
-                }
-                Once::NeverReady(failure) if failure.wants_sign_in() => {
-                    self.fail(failure);
-                    match self.until_signed_in(&mut { mark }, None, None).await {
-                        Waited::SignedIn => {
-                            self.running.is(ServerState::Starting);
-                            continue;
-                        }
-                        _ => return self.stopped(),
-                    }
-                }
-                Once::NeverReady(failure) if !was_ready => {
-                    if self.set_aside(failure).await {
-                        continue;
-                    }
-                    return;
-                }
-                Once::NeverReady(failure) => failure,
-                Once::Ended { failure, lived } => {
-                    self.tell_of_end(failure.error.clone());
-                    restarts.forget_after(lived);
-                    failure
-                }
-            };
-            // What it had before it was put to rest is still listed.
-            self.running.publish(None);
-            let Some(pause) = restarts.next() else {
-                if self.set_aside(failure).await {
-                    continue;
-                }
-                return;
-            };
-            let failure = failure.without(&self.launch.redactor);
-            self.running.is(ServerState::Backoff(Arc::new(failure)));
-            tokio::select! {
-                () = self.running.stop.cancelled() => return self.stopped(),
-                () = tokio::time::sleep(pause) => {}
+            Once::SignedIn => return true,
+            Once::Lost => {
+                self.tell_of_end(LOST.to_owned());
+                self.running.demand.forget();
+                return true;
             }
+            Once::Unused(unused) => {
+                self.tell_of_end(if wanted {
+                    "it is wanted elsewhere".to_owned()
+                } else {
+                    format!("nobody has used it for {}", words(unused))
+                });
+                past.restarts = Restarts::default();
+                // One that may run elsewhere waits for its lease instead.
+                let wanted = self.recipe().single || self.until_wanted().await;
+                if !wanted {
+                    self.stopped();
+                }
+                return wanted;
+            }
+            Once::NeverReady(failure) if failure.wants_sign_in() => {
+                self.fail(failure);
+                let over = self.until_signed_in(&mut { mark }, None, None).await;
+                let signed_in = matches!(over, Waited::SignedIn);
+                self.running.is(if signed_in {
+                    ServerState::Starting
+                } else {
+                    ServerState::Stopped
+                });
+                return signed_in;
+            }
+            Once::NeverReady(failure) if !past.was_ready => return self.set_aside(failure).await,
+            Once::NeverReady(failure) => failure,
+            Once::Ended { failure, lived } => {
+                self.tell_of_end(failure.error.clone());
+                past.restarts.forget_after(lived);
+                failure
+            }
+        };
+        self.pauses(failure, past).await
+    }
+
+    /// A start, where it may be, to its end; with the login that it was started with, and whether somebody
+    /// elsewhere wants it. `None`: nobody holds it any more.
+    async fn started(&self, again: bool) -> Option<(Once, Option<LoginMark>, bool)> {
+        let (place, held) = self.admitted().await?;
+        let mark = self.login_mark().await;
+        let once = self.once(again, mark, held.as_ref()).await;
+        drop(place);
+        let wanted = held.as_ref().is_some_and(|held| held.tenure.is_wanted());
+        if let Some(held) = held {
+            held.release(matches!(once, Once::Unused(_))).await;
+        }
+        Some((once, mark, wanted))
+    }
+
+    /// Waits before it is started again, or sets it aside. False: nobody holds it any more.
+    async fn pauses(&self, failure: Failure, past: &mut Past) -> bool {
+        // What it had before it was put to rest is still listed.
+        self.running.publish(None);
+        let Some(pause) = past.restarts.next() else {
+            return self.set_aside(failure).await;
+        };
+        let failure = failure.without(&self.launch.redactor);
+        self.running.is(ServerState::Backoff(Arc::new(failure)));
+        tokio::select! {
+            () = self.running.stop.cancelled() => {
+                self.stopped();
+                false
+            }
+            () = tokio::time::sleep(pause) => true,
         }
     }
 
@@ -158,13 +176,13 @@ impl Life {
             };
             let tenure = Arc::clone(&held.tenure);
             tokio::select! {
-                place = self.place() => match place {
-                    Some(place) => return Some((place, Some(held))),
-                    None => {
-                        held.release(false).await;
-                        return None;
+                place = self.place() => {
+                    if let Some(place) = place {
+                        return Some((place, Some(held)));
                     }
-                },
+                    held.release(false).await;
+                    return None;
+                }
                 () = tenure.wanted() => held.release(false).await,
                 () = tenure.gone() => {}
             }

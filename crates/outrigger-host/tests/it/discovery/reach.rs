@@ -133,13 +133,10 @@ impl World {
         assert_eq!(config.fatal().count(), 0, "{}", place.page());
         serve(&mut config, tools);
         let journal = Journal::open(&place.path("state/journal.db")).unwrap();
-        let run = journal
-            .begin(started(), RunOptions::default())
-            .await
-            .unwrap();
+        let run = journal.begin(started(), RunOptions::default()).await;
         let parts = Parts {
             connector: Connector::new("0.0.0", None),
-            run,
+            run: run.unwrap(),
             builtins: Vec::new(),
             approver: Arc::new(outrigger_host::approve::NobodyThere),
             questions: outrigger_host::questions::Questions::default(),
