@@ -394,7 +394,7 @@ fn one_at_an_address_waits_to_be_wanted_and_is_sent_the_fence() {
             .map(|line| serde_json::from_str::<Value>(line).unwrap());
         let mut fences: Vec<_> = headers
             .map(|headers| {
-                headers["Outrigger-Fence"]
+                headers["outrigger-fence"]
                     .as_str()
                     .unwrap_or("none")
                     .to_owned()

@@ -385,5 +385,12 @@ fn what_runs_in_one_place_is_shared_by_all_principals() {
         (Sharing::Shared, Sharing::PerPrincipal)
     );
     let place = Place::toml("[servers.a]\ncommand = 'x'\nsingle = true\nsharing = 'per-principal'");
-    insta::assert_snapshot!(place.tidy(&place.page()), @"");
+    insta::assert_snapshot!(place.tidy(&place.page()), @r"
+    error: `servers.a.sharing` has one for each principal, and `single` one in all
+      project/.outrigger/outrigger.toml:4:1
+         |
+       4 | sharing = 'per-principal'
+         | ^
+      hint: leave out one of them; what is `single` is shared by all principals
+    ");
 }
