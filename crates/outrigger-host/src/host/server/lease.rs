@@ -198,13 +198,16 @@ impl Life {
         loop {
             let wanted = self.running.demand.is_said();
             let asked = if wanted || eager {
-                tokio::select! {
-                    () = self.running.stop.cancelled() => return None,
-                    asked = self.ask(leases, wanted) => asked,
-                }
+                self.ask(leases, wanted).await
             } else {
                 Ok(Err(Not::Rests))
             };
+            if self.running.stop.is_cancelled() {
+                if let Ok(Ok(held)) = asked {
+                    held.release(false).await;
+                }
+                return None;
+            }
             match asked {
                 Ok(Ok(held)) => {
                     self.running.rises();
@@ -228,7 +231,8 @@ impl Life {
         }
     }
 
-    /// Tries to get the lease. Where it is wanted here, whoever has it is told, for as long as that may take.
+    /// Tries to get the lease. Where it is wanted here, whoever has it is told, for as long as that may take,
+    /// or the server is. What was asked is always heard: a lease that nobody knows of would have to run out.
     async fn ask(&self, leases: &Leases, wanted: bool) -> Result<Result<Held, Not>, JournalError> {
         let name = self.running.name().as_str();
         let patience = leases.term() + BEYOND;
@@ -246,7 +250,10 @@ impl Life {
             if !wanted || !leases.wishes() || begun.elapsed() >= patience {
                 return Ok(Err(not));
             }
-            tokio::time::sleep(ASKED).await;
+            tokio::select! {
+                () = self.running.stop.cancelled() => return Ok(Err(not)),
+                () = tokio::time::sleep(ASKED) => {}
+            }
         }
     }
 
