@@ -117,8 +117,8 @@ fn hear(
     name: &ServerName,
     state: &ServerState,
 ) -> (bool, bool) {
-    // One that is stopped for being idle has what it had.
-    if matches!(state, ServerState::Idle) {
+    // One that is stopped for being idle, or runs elsewhere, has what it had.
+    if state.waits_to_be_wanted() {
         return (false, false);
     }
     let ServerState::Ready(ready) = state else {

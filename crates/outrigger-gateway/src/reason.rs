@@ -53,7 +53,7 @@ pub(crate) fn of_state(state: &ServerState) -> &'static str {
         FailureKind::NeedsTrust => "needs_trust",
         FailureKind::List => "not_listed",
         FailureKind::Ended => "closed",
-        FailureKind::Busy => "busy",
+        FailureKind::Busy | FailureKind::Elsewhere => "busy",
         FailureKind::SignedOff => "auth_required",
         FailureKind::Connect(kind) => match kind {
             ConnectErrorKind::StartupFailed => "startup_failed",

@@ -174,6 +174,7 @@ async fn governed(folder: &Path, config: &Config) -> [f64; 2] {
         pins: Arc::new(Pins::none()),
         shared: None,
         upkeep: None,
+        leases: None,
         hooks: Arc::new(Hooks::none()),
         artifacts: None,
         traces: None,

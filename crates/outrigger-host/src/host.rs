@@ -22,7 +22,7 @@ use std::time::Duration;
 
 use futures::future::join_all;
 use outrigger_connect::{Connection, Connector, ServePipe, ServerName};
-use outrigger_journal::{Redactor, Run};
+use outrigger_journal::{Leases, Redactor, Run};
 use tokio::sync::watch;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
@@ -80,6 +80,8 @@ pub struct Parts {
     pub shared: Option<Upstreams>,
     /// Stops servers that nobody uses, and bounds how many run; without it, all stay.
     pub upkeep: Option<Upkeep>,
+    /// Who has the servers that may run in one place at a time; without it, those are set aside.
+    pub leases: Option<Leases>,
     /// Have a say about calls.
     pub hooks: Arc<Hooks>,
     /// Keeps what is too large or no text to be shown or recorded; without it, that is cut off.
@@ -270,18 +272,25 @@ impl Host {
             .partition(|tool| self.reads_artifacts(tool));
         let tools = [first, last].concat();
         let missing = self.shared.servers.iter().filter_map(|(name, member)| {
-            let reason = member.now().why_missing()?;
+            let state = member.now();
+            // Its tools can be called.
+            let known = || catalog.servers.contains_key(name);
+            if matches!(state, ServerState::Elsewhere(_)) && known() {
+                return None;
+            }
+            let reason = state.why_missing()?;
             Some(MissingServer {
                 server: name.clone(),
                 reason,
             })
         });
+        let missing: Vec<_> = missing.collect();
         let instructions = catalog.servers.iter().filter_map(|(name, server)| {
             let instructions = server.instructions.clone()?;
             Some((name.clone(), instructions))
         });
         let instructions: Vec<_> = instructions.collect();
-        let toolset = Toolset::new(catalog, tools, missing.collect())
+        let toolset = Toolset::new(catalog, tools, missing)
             .with_instructions(instructions)
             .with_discovery(
                 self.shared.discovery.clone(),
@@ -469,10 +478,10 @@ impl Host {
     }
 
     /// The live connection of a tool, if the tool is still what was shown.
-    pub(crate) fn connection_for(&self, tool: &CatalogTool) -> Result<Connection, CallOutcome> {
+    pub(crate) fn connection_for(&self, tool: &CatalogTool) -> Result<Arc<Ready>, CallOutcome> {
         let state = self.shared.servers.get(&tool.server).map(Member::now);
-        let connection = match state {
-            Some(ServerState::Ready(ready)) => ready.connection.clone(),
+        let ready = match state {
+            Some(ServerState::Ready(ready)) => ready,
             Some(other) => {
                 return Err(CallOutcome::NotSent(
                     other.why_missing().unwrap_or_default(),
@@ -482,7 +491,7 @@ impl Host {
         };
         let catalog = self.catalog();
         match catalog.find(tool.name.as_str()) {
-            Some(now) if now.digest == tool.digest => Ok(connection),
+            Some(now) if now.digest == tool.digest => Ok(ready),
             Some(_) => Err(CallOutcome::Rejected(Rejection::Changed)),
             None if catalog.is_held(tool) => Err(CallOutcome::Rejected(Rejection::HeldBack)),
             None => Err(CallOutcome::NotSent(

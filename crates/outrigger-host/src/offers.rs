@@ -231,7 +231,8 @@ impl Host {
     /// A server that is ready now, or as soon as it is started again.
     async fn ready(&self, server: &ServerName) -> Result<InReach, OfferError> {
         let in_use = self.using(server);
-        if self.resting(server).is_some() {
+        let elsewhere = matches!(self.state_of(server), Some(ServerState::Elsewhere(_)));
+        if elsewhere || self.resting(server).is_some() {
             self.started(server).await;
         }
         match self.state_of(server) {

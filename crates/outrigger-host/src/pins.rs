@@ -212,6 +212,18 @@ impl Pins {
         Ok(())
     }
 
+    /// Looks whether another program has approved more of what is only listed; in doubt it has not.
+    pub(crate) fn look_again(&self) {
+        let read = match (&self.files.shared, self.files.user.as_deref()) {
+            (Some(_), _) => self.look(),
+            (None, Some(user)) => LockFile::read(user).map(|user| self.known().user = user),
+            (None, None) => Ok(()),
+        };
+        if let Err(error) = read {
+            tracing::debug!(%error, "what others have approved is not known");
+        }
+    }
+
     fn shared(&self) -> Option<Shared> {
         let texts = self.files.shared.as_ref()?;
         Some(Shared::new(Arc::clone(texts), NAME))

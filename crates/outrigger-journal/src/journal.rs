@@ -11,6 +11,7 @@ use tokio::sync::{oneshot, watch};
 use crate::approvals::ApprovalWork;
 use crate::artifacts::index::{IndexDone, IndexWork};
 use crate::host::Hosts;
+use crate::leases::{FileLeases, LeaseStore};
 use crate::queue::Queue;
 use crate::read::{CallLine, Readers, RunSummary, UnknownCall};
 use crate::recovery::recover;
@@ -18,7 +19,7 @@ use crate::schema::{self, Opened, make_folder};
 use crate::sqlite::Sqlite;
 use crate::store::{Records, Source, Store};
 use crate::writer::{Command, Meter, Writer};
-use crate::{Event, JournalError, Misplaced, Place, Recorded, Run, RunId, RunOptions};
+use crate::{Event, GRACE, JournalError, Misplaced, Place, Recorded, Run, RunId, RunOptions};
 
 /// Bytes that may wait for the disk; then durable events wait and others break off their run.
 const QUEUE_LIMIT: u64 = 64 << 20;
@@ -38,9 +39,21 @@ pub(crate) struct Shared {
     pub(crate) path: PathBuf,
     backup: Option<PathBuf>,
     source: Box<dyn Source>,
+    pub(crate) leasing: Leasing,
     pub(crate) meter: Arc<Meter>,
     queue: Arc<Queue>,
     closed: watch::Receiver<Option<Result<(), JournalError>>>,
+}
+
+/// Where leases are kept, how others know this holder of some, and how long they last.
+pub(crate) type Leasing = (Arc<dyn LeaseStore>, Arc<str>, Duration);
+
+/// What a journal is made of.
+struct Kept {
+    backup: Option<PathBuf>,
+    store: Box<dyn Store>,
+    source: Box<dyn Source>,
+    leasing: Leasing,
 }
 
 /// What tests make smaller.
@@ -74,10 +87,19 @@ impl Journal {
 
     pub(crate) fn open_with(path: &Path, settings: &Settings) -> Result<Self, JournalError> {
         let (store, backup) = open_file(path, settings)?;
-        let source = Box::new(Readers {
-            path: path.to_path_buf(),
-        });
-        Self::begin_writing(path, backup, Box::new(store), source, settings)
+        let kept = Kept {
+            backup,
+            store: Box::new(store),
+            source: Box::new(Readers {
+                path: path.to_path_buf(),
+            }),
+            leasing: (
+                Arc::new(FileLeases::of(path.to_path_buf())),
+                holder(None),
+                GRACE,
+            ),
+        };
+        Self::begin_writing(path, kept, settings)
     }
 
     /// Opens the journal in this place: see [`Self::open`] for a file.
@@ -90,23 +112,30 @@ impl Journal {
             Place::File(path) => Self::open(path),
             #[cfg(feature = "postgres")]
             Place::Database(database) => {
-                let store = Box::new(crate::postgres::Postgres::open(database)?);
-                let source = Box::new(crate::postgres::Readers::new(database.clone()));
-                let settings = Settings::default();
-                Self::begin_writing(database.name(), None, store, source, &settings)
+                let kept = Kept {
+                    backup: None,
+                    store: Box::new(crate::postgres::Postgres::open(database)?),
+                    source: Box::new(crate::postgres::Readers::new(database.clone())),
+                    leasing: (
+                        Arc::new(crate::postgres::Leases::of(database.clone())),
+                        holder(Some(&database.replica)),
+                        database.grace,
+                    ),
+                };
+                Self::begin_writing(database.name(), kept, &Settings::default())
             }
             #[cfg(not(feature = "postgres"))]
             Place::Database(database) => Err(JournalError::no_database(database)),
         }
     }
 
-    fn begin_writing(
-        path: &Path,
-        backup: Option<PathBuf>,
-        store: Box<dyn Store>,
-        source: Box<dyn Source>,
-        settings: &Settings,
-    ) -> Result<Self, JournalError> {
+    fn begin_writing(path: &Path, kept: Kept, settings: &Settings) -> Result<Self, JournalError> {
+        let Kept {
+            backup,
+            store,
+            source,
+            leasing,
+        } = kept;
         let meter = Arc::new(Meter::new(settings.queue_limit));
         let queue = Arc::<Queue>::default();
         let (closed, was_closed) = watch::channel(None);
@@ -124,6 +153,7 @@ impl Journal {
             path: path.to_path_buf(),
             backup,
             source,
+            leasing,
             meter,
             queue,
             closed: was_closed,
@@ -330,6 +360,13 @@ impl Shared {
             reason,
         }
     }
+}
+
+/// How others know this process.
+fn holder(replica: Option<&str>) -> Arc<str> {
+    let process = format!("process {}", std::process::id());
+    let replica = replica.map(|replica| format!("replica {replica}, "));
+    (replica.unwrap_or_default() + &process).into()
 }
 
 /// Opens a file for writing; with it, where it was copied to when it had to be brought up.

@@ -12,6 +12,7 @@ mod error;
 mod event;
 mod host;
 mod journal;
+mod leases;
 mod ledger;
 mod order;
 mod place;
@@ -42,6 +43,7 @@ pub use event::{
     QuestionAnswer, Recorded, RunStatus, ServerTokens, Tokens, VERSION,
 };
 pub use journal::Journal;
+pub use leases::{Fence, Leases, Renewed, Taken};
 pub use order::Misplaced;
 pub use place::{Database, GRACE, Place};
 #[cfg(feature = "postgres")]

@@ -14,6 +14,7 @@ mod documents;
 mod error;
 mod hosts;
 mod index;
+mod leases;
 mod ledger;
 mod read;
 mod schema;
@@ -29,6 +30,7 @@ use self::connect::connect;
 pub use self::documents::{Document, Documents, Unchanged};
 use self::error::PgError;
 use self::hosts::Host;
+pub(crate) use self::leases::Leases;
 use self::ledger::{Batch, Head};
 pub(crate) use self::read::Readers;
 use crate::JournalError;
@@ -48,6 +50,14 @@ pub(crate) struct Postgres {
     host: Host,
     /// Whether lines that are still pending may be there already.
     doubtful: bool,
+}
+
+/// Lines that are there already, by run and position.
+#[derive(Default)]
+struct Arrived {
+    stored: HashSet<(i64, i64)>,
+    /// In their places stands that their fence did not stand any more.
+    refused: HashSet<(i64, i64)>,
 }
 
 /// Why a batch was not written, with the entry that it is about.
@@ -198,10 +208,18 @@ impl Postgres {
                     *done = Some(Done::Begun(known));
                 }
                 Pending::Line(line) => {
-                    if !there.contains(&(line.recording.key, int(line.seq))) {
+                    let place = (line.recording.key, int(line.seq));
+                    *done = Some(if there.refused.contains(&place) {
+                        Done::Fenced
+                    } else if there.stored.contains(&place) {
+                        Done::Added
+                    } else if let Some(instead) = refused(connection, line).await? {
+                        lines.push((at, instead));
+                        Done::Fenced
+                    } else {
                         lines.push((at, entry_of(line)));
-                    }
-                    *done = Some(Done::Added);
+                        Done::Added
+                    });
                 }
                 Pending::Index(..) | Pending::Approval(..) => {}
             }
@@ -242,16 +260,24 @@ impl Postgres {
         &self,
         connection: &mut PgConnection,
         batch: &[Pending],
-    ) -> Result<HashSet<(i64, i64)>, PgError> {
+    ) -> Result<Arrived, PgError> {
         if !self.doubtful {
-            return Ok(HashSet::new());
+            return Ok(Arrived::default());
         }
         let lines = batch.iter().filter_map(|entry| match entry {
             Pending::Line(line) => Some(entry_of(line)),
             Pending::Begin(_) | Pending::Index(..) | Pending::Approval(..) => None,
         });
         let lines: Vec<_> = lines.collect();
-        ledger::there_already(connection, &lines).await
+        let instead = batch.iter().filter_map(|entry| match entry {
+            Pending::Line(line) => instead_of(line),
+            Pending::Begin(_) | Pending::Index(..) | Pending::Approval(..) => None,
+        });
+        let instead: Vec<_> = instead.collect();
+        Ok(Arrived {
+            stored: ledger::there_already(connection, &lines).await?,
+            refused: ledger::there_already(connection, &instead).await?,
+        })
     }
 
     async fn look_after(&mut self) -> Result<(), PgError> {
@@ -369,4 +395,24 @@ fn entry_of(line: &crate::writer::Line) -> Entry<'_> {
         body: &line.body,
         change: &line.change,
     }
+}
+
+/// What is stored in the place of a line whose fence does not stand any more.
+async fn refused<'a>(
+    connection: &mut PgConnection,
+    line: &'a crate::writer::Line,
+) -> Result<Option<Entry<'a>>, PgError> {
+    match &line.fenced {
+        Some(fenced) if !leases::stands(connection, &fenced.fence).await? => Ok(instead_of(line)),
+        _ => Ok(None),
+    }
+}
+
+/// What may have to be stored in the place of a line.
+fn instead_of(line: &crate::writer::Line) -> Option<Entry<'_>> {
+    line.fenced.as_ref().map(|fenced| Entry {
+        body: &fenced.instead,
+        change: &Change::Nothing,
+        ..entry_of(line)
+    })
 }

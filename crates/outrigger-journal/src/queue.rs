@@ -10,6 +10,10 @@ use crate::writer::Command;
 
 /// How long what nobody waits for may wait. A process that is killed loses it.
 const LINGER: Duration = Duration::from_millis(5);
+/// So many that wait at once are a crowd: then a moment of waiting for more saves transactions.
+const CROWD: usize = 8;
+/// That moment.
+const MOMENT: Duration = Duration::from_micros(500);
 
 /// Commands, in their order.
 #[derive(Default)]
@@ -23,8 +27,12 @@ struct Waiting {
     commands: Vec<Command>,
     /// When the first of them came.
     since: Option<Instant>,
-    /// Somebody waits for one of them.
-    urgent: bool,
+    /// Since when somebody waits for one of them.
+    urgent: Option<Instant>,
+    /// How many are waited for.
+    waited_for: usize,
+    /// There was a crowd the last time.
+    crowded: bool,
     /// Nothing more comes.
     closed: bool,
 }
@@ -47,11 +55,15 @@ impl Queue {
             return false;
         }
         let first = waiting.commands.is_empty();
-        let hurries = command.is_waited_for() && !waiting.urgent;
+        let waited_for = command.is_waited_for();
+        let hurries = waited_for && waiting.urgent.is_none();
         if first {
             waiting.since = Some(Instant::now());
         }
-        waiting.urgent |= hurries;
+        if hurries {
+            waiting.urgent = Some(Instant::now());
+        }
+        waiting.waited_for += usize::from(waited_for);
         waiting.commands.push(command);
         drop(waiting);
         if first || hurries {
@@ -71,11 +83,9 @@ impl Queue {
         let mut waiting = self.lock();
         loop {
             let now = Instant::now();
-            let due = waiting.since.map(|since| since + LINGER);
-            if waiting.urgent || due.is_some_and(|due| due <= now || waiting.closed) {
-                waiting.urgent = false;
-                waiting.since = None;
-                return Next::Commands(std::mem::take(&mut waiting.commands));
+            let due = waiting.due();
+            if due.is_some_and(|due| due <= now || waiting.closed) {
+                return Next::Commands(waiting.take());
             }
             if waiting.closed {
                 return Next::End;
@@ -98,5 +108,23 @@ impl Queue {
 
     fn lock(&self) -> MutexGuard<'_, Waiting> {
         self.waiting.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Waiting {
+    /// When what is there is to be written.
+    fn due(&self) -> Option<Instant> {
+        let moment = if self.crowded { MOMENT } else { Duration::ZERO };
+        let urgent = self.urgent.map(|since| since + moment);
+        let linger = self.since.map(|since| since + LINGER);
+        urgent.into_iter().chain(linger).min()
+    }
+
+    fn take(&mut self) -> Vec<Command> {
+        self.crowded = self.waited_for >= CROWD;
+        self.waited_for = 0;
+        self.urgent = None;
+        self.since = None;
+        std::mem::take(&mut self.commands)
     }
 }

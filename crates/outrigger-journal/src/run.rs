@@ -10,10 +10,11 @@ use tokio::sync::oneshot;
 
 use self::watched::Watched;
 use crate::journal::Shared;
+use crate::leases::Fence;
 use crate::ledger::{Change, Start};
 use crate::order::Order;
 use crate::redact::Redactor;
-use crate::writer::{Begin, Command, Line, Recording};
+use crate::writer::{Begin, Command, Fenced, Line, Recording};
 use crate::{Event, JournalError, Misplaced, Recorded, RunId, VERSION};
 
 /// How often a taken name is replaced by one with other digits; there are 65,536 a second.
@@ -72,6 +73,14 @@ struct Prepared {
     body: String,
     change: Change,
     size: u64,
+}
+
+/// What else there is to an event that is queued.
+#[derive(Default)]
+struct With {
+    answer: Option<oneshot::Sender<Result<bool, JournalError>>>,
+    /// Observed by whoever waits for the answer.
+    fenced: Option<Fenced>,
 }
 
 /// The present, as exact as it is stored.
@@ -167,7 +176,7 @@ impl Run {
                     path: inner.shared.path.clone(),
                 });
             }
-            inner.place(prepared, None)
+            inner.place(prepared, With::default()).map(drop)
         });
         if let Err(error) = taken {
             inner.recording.note(&error);
@@ -184,6 +193,26 @@ impl Run {
             Kind::Watched(_) => return Err(JournalError::NotRecorded),
         };
         let recorded = inner.record_durable(event).await;
+        if let Err(error) = &recorded {
+            inner.recording.note(error);
+        }
+        recorded
+    }
+
+    /// Records an event as [`Self::record_durable`] does if, in the same transaction, nobody else has taken
+    /// what `fence` leases, which is held for another term then. Else `instead` is recorded in its place, and
+    /// this is false: the event has not happened. Which of them it was is observed once it is known.
+    pub async fn record_fenced(
+        &self,
+        event: Event,
+        fence: &Fence,
+        instead: Event,
+    ) -> Result<bool, JournalError> {
+        let inner = match &self.0 {
+            Kind::Recorded(inner) => inner,
+            Kind::Watched(_) => return Err(JournalError::NotRecorded),
+        };
+        let recorded = inner.record_fenced(event, fence, instead).await;
         if let Err(error) = &recorded {
             inner.recording.note(error);
         }
@@ -259,7 +288,50 @@ impl Inner {
             self.shared.flush().await?;
         }
         let (answer, answered) = oneshot::channel();
-        self.place(prepared, Some(answer))?;
+        let with = With {
+            answer: Some(answer),
+            fenced: None,
+        };
+        self.place(prepared, with)?;
+        self.answered(answered).await.map(drop)
+    }
+
+    async fn record_fenced(
+        &self,
+        event: Event,
+        fence: &Fence,
+        instead: Event,
+    ) -> Result<bool, JournalError> {
+        let (prepared, other) = (self.prepare(event)?, self.prepare(instead)?);
+        let prepared = Prepared {
+            size: prepared.size + other.size,
+            ..prepared
+        };
+        while !self.shared.meter.reserve(prepared.size) {
+            self.shared.flush().await?;
+        }
+        let (answer, answered) = oneshot::channel();
+        let with = With {
+            answer: Some(answer),
+            fenced: Some(Fenced {
+                fence: fence.clone(),
+                instead: other.body,
+            }),
+        };
+        let (seq, at, event) = self.place(prepared, with)?;
+        let stands = self.answered(answered).await?;
+        let event = if stands { event } else { Some(other.event) };
+        if let Some(event) = event {
+            self.observe((seq, at), event);
+        }
+        Ok(stands)
+    }
+
+    /// What became of an event that is queued.
+    async fn answered(
+        &self,
+        answered: oneshot::Receiver<Result<bool, JournalError>>,
+    ) -> Result<bool, JournalError> {
         // The writer answers everything it takes; only a closed journal drops the question.
         answered.await.unwrap_or_else(|_| {
             Err(self
@@ -282,12 +354,13 @@ impl Inner {
         })
     }
 
-    /// Gives an event, for which room was reserved, its place in the run.
+    /// Gives an event, for which room was reserved, its place in the run: its number, its time, and the
+    /// event again where that was not observed.
     fn place(
         &self,
         prepared: Prepared,
-        answer: Option<oneshot::Sender<Result<(), JournalError>>>,
-    ) -> Result<(), JournalError> {
+        with: With,
+    ) -> Result<(u64, Timestamp, Option<Event>), JournalError> {
         let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
         let missing = match prepared.event {
             Event::RunEnded { .. } => state.order.missing_ends("the run ended"),
@@ -301,13 +374,12 @@ impl Inner {
             match self.prepare(end) {
                 Ok(end) => {
                     self.shared.meter.insist(end.size);
-                    self.send(&mut state, end, None);
+                    self.send(&mut state, end, With::default());
                 }
                 Err(error) => self.recording.note(&error),
             }
         }
-        self.send(&mut state, prepared, answer);
-        Ok(())
+        Ok(self.send(&mut state, prepared, with))
     }
 
     /// Numbers an event, shows it, and queues it.
@@ -315,8 +387,8 @@ impl Inner {
         &self,
         state: &mut State,
         prepared: Prepared,
-        answer: Option<oneshot::Sender<Result<(), JournalError>>>,
-    ) {
+        With { answer, fenced }: With,
+    ) -> (u64, Timestamp, Option<Event>) {
         let Prepared {
             event,
             body,
@@ -325,22 +397,16 @@ impl Inner {
         } = prepared;
         state.seq += 1;
         let (seq, at) = (state.seq, now());
-        if !self.observers.is_empty() {
-            let recorded = Recorded {
-                v: VERSION,
-                seq,
-                at,
-                run: self.id.clone(),
-                event,
-            };
-            for observer in &self.observers {
-                observer.observe(&recorded);
-            }
-        }
+        let event = if fenced.is_some() {
+            Some(event)
+        } else {
+            self.observe((seq, at), event);
+            None
+        };
         let recording = Arc::clone(&self.recording);
         if recording.is_broken() {
             self.shared.meter.release(size);
-            return;
+            return (seq, at, event);
         }
         let line = Line {
             recording,
@@ -349,11 +415,29 @@ impl Inner {
             body,
             change,
             size,
+            fenced,
             answer,
         };
         if !self.shared.send(Command::Line(line)) {
             self.shared.meter.release(size);
             self.recording.break_off(&self.shared.closed());
+        }
+        (seq, at, event)
+    }
+
+    fn observe(&self, (seq, at): (u64, Timestamp), event: Event) {
+        if self.observers.is_empty() {
+            return;
+        }
+        let recorded = Recorded {
+            v: VERSION,
+            seq,
+            at,
+            run: self.id.clone(),
+            event,
+        };
+        for observer in &self.observers {
+            observer.observe(&recorded);
         }
     }
 }

@@ -44,6 +44,7 @@ const MIGRATIONS: &[Migration] = &[
     },
     Migration::of(include_str!("schema/v3.sql")),
     Migration::of(include_str!("schema/v4.sql")),
+    Migration::of(include_str!("schema/v5.sql")),
 ];
 
 /// How long to wait for other processes.
@@ -103,6 +104,8 @@ fn set_modes(connection: &Connection, path: &Path) -> Result<(), JournalError> {
         ("synchronous", "FULL"),
         ("foreign_keys", "ON"),
         ("journal_size_limit", "67108864"),
+        // Pages that many transactions change are copied into the file once.
+        ("wal_autocheckpoint", "4000"),
     ] {
         connection
             .pragma_update(None, pragma, value)
@@ -118,6 +121,11 @@ pub(crate) fn open_reader(path: &Path) -> Result<Connection, JournalError> {
         .pragma_update(None, "query_only", "ON")
         .map_err(|error| JournalError::sqlite(path, &error))?;
     Ok(connection)
+}
+
+/// A connection for leases, to a file that this process has opened.
+pub(crate) fn open_leases(path: &Path) -> Result<Connection, JournalError> {
+    connect(path, PATIENCE)
 }
 
 /// A connection that only reads, to a file that nobody has opened before; it is not brought up.

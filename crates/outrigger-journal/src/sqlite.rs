@@ -9,7 +9,8 @@ use crate::approvals;
 use crate::artifacts::index;
 use crate::chain::Chain;
 use crate::host::Host;
-use crate::ledger::{self, Begun, Entry, LedgerError, NewRun};
+use crate::leases;
+use crate::ledger::{self, Begun, Change, Entry, LedgerError, NewRun};
 use crate::store::{Done, Failure, Pending, Store};
 use crate::writer::{Begin, Line};
 use crate::{JournalError, Misplaced};
@@ -59,8 +60,7 @@ impl Store for Sqlite {
                     begin_run(&transaction, &mut chain, host, begin).map(Done::Begun)
                 }
                 Pending::Line(line) => {
-                    let placed = (line, at);
-                    append_line(&transaction, &mut chain, placed, &mut begun).map(|()| Done::Added)
+                    append_line(&transaction, &mut chain, (line, at), &mut begun)
                 }
                 Pending::Index(work, _) => index::work(&transaction, work).map(Done::Indexed),
                 Pending::Approval(work, _) => {
@@ -139,15 +139,24 @@ fn append_line<'a>(
     chain: &mut Chain,
     (line, of): (&'a Line, usize),
     begun: &mut Begun<'a>,
-) -> Result<(), LedgerError> {
+) -> Result<Done, LedgerError> {
     let Line {
         recording,
         seq,
         at,
         body,
         change,
+        fenced,
         ..
     } = line;
+    let refused = match fenced {
+        Some(fenced) if !leases::stands(connection, &fenced.fence)? => Some(fenced),
+        _ => None,
+    };
+    let (body, change) = match refused {
+        Some(fenced) => (&fenced.instead, &Change::Nothing),
+        None => (body, change),
+    };
     let entry = Entry {
         run: recording.key,
         name: &recording.name,
@@ -156,7 +165,11 @@ fn append_line<'a>(
         body,
         change,
     };
-    ledger::append(connection, chain, (&entry, of), begun)
+    ledger::append(connection, chain, (&entry, of), begun)?;
+    Ok(match refused {
+        Some(_) => Done::Fenced,
+        None => Done::Added,
+    })
 }
 
 /// How an entry was refused for what it is; else the error of the store.

@@ -32,6 +32,8 @@ pub(crate) enum Done {
     /// The run has this key; `None` when its name is taken.
     Begun(Option<i64>),
     Added,
+    /// What stands in its place was: its fence did not stand any more.
+    Fenced,
     Indexed(IndexDone),
     /// Whether it changed anything.
     Approval(bool),

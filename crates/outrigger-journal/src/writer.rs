@@ -15,6 +15,7 @@ use tokio::sync::{oneshot, watch};
 
 use crate::approvals::ApprovalWork;
 use crate::artifacts::index::{IndexDone, IndexWork};
+use crate::leases::Fence;
 use crate::ledger::{Change, Start};
 use crate::queue::{Next, Queue};
 use crate::store::{Done, Failure, Pending, Store};
@@ -62,7 +63,17 @@ pub(crate) struct Line {
     pub(crate) change: Change,
     /// As reserved in the [`Meter`].
     pub(crate) size: u64,
-    pub(crate) answer: Option<Answer<()>>,
+    /// Stored only while this stands.
+    pub(crate) fenced: Option<Fenced>,
+    /// Told whether it was stored, and not what stands in its place.
+    pub(crate) answer: Option<Answer<bool>>,
+}
+
+/// What an event depends on.
+pub(crate) struct Fenced {
+    pub(crate) fence: Fence,
+    /// The event that is stored in its place.
+    pub(crate) instead: String,
 }
 
 /// What writer and recorder share about one run.
@@ -272,10 +283,10 @@ impl Writer {
             (Pending::Begin(begin), Done::Begun(key)) => answer(begin.answer, Ok(key)),
             (Pending::Index(_, waiting), Done::Indexed(done)) => answer(waiting, Ok(done)),
             (Pending::Approval(_, waiting), Done::Approval(done)) => answer(waiting, Ok(done)),
-            (Pending::Line(line), _) => {
+            (Pending::Line(line), done) => {
                 self.meter.release(line.size);
                 if let Some(waiting) = line.answer {
-                    answer(waiting, Ok(()));
+                    answer(waiting, Ok(!matches!(done, Done::Fenced)));
                 }
             }
             // Each entry comes to what belongs to it.

@@ -149,6 +149,7 @@ impl Governed {
             pins: Arc::new(Pins::none()),
             shared: None,
             upkeep: None,
+            leases: None,
             hooks: Arc::new(Hooks::none()),
             artifacts: None,
             traces: None,

@@ -201,6 +201,10 @@ impl Opening<'_> {
         let (common, screen) = (self.common, self.screen);
         let mut config = with_secrets(self.config, is_recorded, common, screen).await?;
         config.hide(storage.secrets().to_vec());
+        if common.playback.is_some() {
+            // What is played back runs nowhere.
+            config.forget_single();
+        }
         recording::begin(common, &config)?;
         let exported = matches!(self.record, Record::Journal(_)) && common.playback.is_none();
         let telemetry = Telemetry::begin(exported.then_some(&config), screen);
@@ -232,6 +236,7 @@ impl Session {
         let pins = pins(&storage, common, opening.config, record.pin_mode(common))?;
         let person = Person::of(&opening, &storage, journal.as_ref())?;
         let wire = Wire::open(common)?;
+        let leases = world::leases(&opening, &storage, journal.as_ref()).await?;
         let (config, telemetry) = opening.followed(&storage, journal.is_some()).await?;
         let options = options(opening.observers, &telemetry, common, &config);
         let (run, started) = begun(opening.record, journal.as_ref(), options).await?;
@@ -265,6 +270,7 @@ impl Session {
             pins: Arc::new(pins),
             shared: opening.person.shared(),
             upkeep: opening.person.upkeep(&config),
+            leases,
             hooks: Arc::clone(&hooks),
             artifacts,
             traces: telemetry.traces(),

@@ -4,6 +4,7 @@
 //! Leaves out: what is kept ([`outrigger_journal`], [`outrigger_host`]).
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use outrigger_host::SharedTexts;
 use outrigger_host::config::{ConfigProblem, Resolver, Severity, StorageSettings};
@@ -11,7 +12,7 @@ use outrigger_host::grants::Grants;
 use outrigger_host::pins::PinFiles;
 #[cfg(feature = "postgres")]
 use outrigger_journal::Bucket;
-use outrigger_journal::{Artifacts, Database, Journal, Place};
+use outrigger_journal::{Artifacts, Database, Journal, Leases, Place};
 
 use crate::cli::Common;
 use crate::error::CommandError;
@@ -35,23 +36,26 @@ pub(crate) struct Storage {
     bucket: Option<Bucket>,
     /// What must not be recorded or shown.
     secrets: Vec<String>,
+    /// How long a lease lasts without its holder, where that is said.
+    term: Option<Duration>,
 }
 
 impl Storage {
     /// Reads what the configuration says, and follows its references. What else is wrong in it is not
     /// this one's business.
     pub(crate) async fn of(common: &Common) -> Result<Self, CommandError> {
-        let files = || {
+        let files = |term| {
             Ok(Self {
                 place: Place::File(surroundings::journal(common)?),
                 shared: None,
                 #[cfg(feature = "postgres")]
                 bucket: None,
                 secrets: Vec::new(),
+                term,
             })
         };
         if common.playback.is_some() {
-            return files();
+            return files(None);
         }
         let mut config = outrigger_host::config::load(&surroundings::of_configuration(common)?);
         let wrong = config.fatal().find(|problem| is_ours(problem));
@@ -59,7 +63,7 @@ impl Storage {
             return Err(unusable(problem));
         }
         if !config.storage.is_database() {
-            return files();
+            return files(config.storage.grace);
         }
         let resolver: Arc<dyn Resolver> = Arc::new(Secrets::new(supervisor()));
         if let Some(problem) = config.resolve_storage(&*resolver).await.first() {
@@ -76,6 +80,7 @@ impl Storage {
             #[cfg(feature = "postgres")]
             bucket,
             secrets: [config.secrets(), keys].concat(),
+            term: config.storage.grace,
         })
     }
 
@@ -100,6 +105,15 @@ impl Storage {
             ));
         }
         Ok(journal)
+    }
+
+    /// Who has the servers that may run in one place at a time.
+    pub(crate) fn leases(&self, journal: &Journal) -> Leases {
+        let leases = journal.leases();
+        match self.term {
+            Some(term) => leases.lasting(term),
+            None => leases,
+        }
     }
 
     /// What was said about calls to come.

@@ -137,6 +137,7 @@ impl Stage {
             pins: Arc::new(Pins::none()),
             shared: None,
             upkeep: None,
+            leases: None,
             traces: None,
         };
         let host = Host::start(&config, parts);

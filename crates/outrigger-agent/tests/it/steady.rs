@@ -127,6 +127,7 @@ fn host(mode: &str, run: &Run) -> Host {
         pins: Arc::new(Pins::none()),
         shared: None,
         upkeep: None,
+        leases: None,
         artifacts: None,
         traces: None,
     };

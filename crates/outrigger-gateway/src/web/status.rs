@@ -84,7 +84,7 @@ fn state(server: &ServerStatus) -> Markup {
     let word = server.state.as_str();
     let kind = match word {
         "ready" => "good",
-        "idle" | "starting" | "disabled" => "calm",
+        "idle" | "starting" | "disabled" | "elsewhere" => "calm",
         _ => "bad",
     };
     html! {

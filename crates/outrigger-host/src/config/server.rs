@@ -65,6 +65,8 @@ pub struct ServerSettings {
     pub start: ServerStart,
     /// Whether principals of a gateway share it, as written.
     pub sharing: Option<Sharing>,
+    /// Whether it may run in one place at a time, among all that share the storage.
+    pub single: bool,
     /// Globs over its raw tool names: these are declared to a model however many tools there are.
     pub always: Vec<String>,
     /// Which of its questions are answered.
@@ -98,6 +100,9 @@ impl ServerSettings {
 
     /// Whether principals of a gateway share it.
     pub fn sharing(&self) -> Sharing {
+        if self.single {
+            return Sharing::Shared;
+        }
         self.sharing
             .unwrap_or_else(|| Sharing::of(&self.spec.transport))
     }

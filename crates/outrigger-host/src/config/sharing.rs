@@ -2,6 +2,9 @@
 
 use outrigger_connect::{OAuthSettings, TransportSpec};
 
+use super::Config;
+use super::server::EntryState;
+
 /// Whether several principals of a gateway may use one server at a time.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Sharing {
@@ -25,6 +28,25 @@ impl Sharing {
                 Self::Shared
             }
             _ => Self::PerPrincipal,
+        }
+    }
+}
+
+impl Config {
+    /// Whether any server may run in one place at a time.
+    pub fn has_single(&self) -> bool {
+        self.servers.values().any(|entry| match &entry.state {
+            EntryState::Ready(settings) => settings.single,
+            _ => false,
+        })
+    }
+
+    /// Has no server run in one place at a time: for who starts none of them.
+    pub fn forget_single(&mut self) {
+        for entry in self.servers.values_mut() {
+            if let EntryState::Ready(settings) = &mut entry.state {
+                settings.single = false;
+            }
         }
     }
 }

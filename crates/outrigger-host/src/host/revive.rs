@@ -13,6 +13,11 @@ impl Host {
             return;
         };
         let mut state = member.state.clone();
+        let is_unknown = || !self.catalog().servers.contains_key(server);
+        if matches!(*state.borrow(), ServerState::Elsewhere(_)) && is_unknown() {
+            // Whoever has it may have it for long, and its tools were never seen here.
+            return self.started(server).await;
+        }
         if !matches!(*state.borrow_and_update(), ServerState::Quarantined(_)) || !member.revive() {
             return;
         }

@@ -3,9 +3,11 @@
 mod demand;
 mod failure;
 mod lazy;
+mod lease;
 mod life;
 mod member;
 mod plan;
+mod restarts;
 mod revival;
 mod running;
 
@@ -13,11 +15,12 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use outrigger_connect::{Connection, Connector, ServerName};
-use outrigger_journal::{Event, Redactor, Run};
+use outrigger_journal::{Event, Leases, Redactor, Run};
 use tokio_util::sync::CancellationToken;
 
 pub use demand::InUse;
 pub use failure::{Failure, FailureKind};
+pub(crate) use lease::Tenure;
 use life::Life;
 pub(super) use member::{Member, Sources};
 pub(super) use plan::{Plan, When};
@@ -27,7 +30,7 @@ use super::upkeep::Upkeep;
 use crate::pins::Pins;
 use crate::questions::Clerk;
 
-/// Where a server stands: `Idle` where it waits to be wanted, `Starting`, then `Ready`, then any of the others.
+/// Where a server stands: `Idle` or `Elsewhere` where it waits to be wanted, `Starting`, then `Ready`, then any of the others.
 #[derive(Debug, Clone)]
 pub enum ServerState {
     /// Not started: it is, when it is wanted.
@@ -38,6 +41,8 @@ pub enum ServerState {
     Ready(Arc<Ready>),
     /// It ended while it was in use, and is started again after a pause.
     Backoff(Arc<Failure>),
+    /// It may run in one place at a time, and another one has it. A call asks for it.
+    Elsewhere(Arc<Failure>),
     /// It wants to know who asks, from the start or all of a sudden. It is used again when somebody
     /// has signed in.
     AuthRequired(Arc<Failure>),
@@ -56,12 +61,19 @@ pub struct Ready {
     pub connection: Connection,
     /// From start to listed.
     pub took: Duration,
+    /// The lease that it runs under, where it needs one.
+    pub(crate) tenure: Option<Arc<Tenure>>,
 }
 
 impl ServerState {
     /// Whether it is not yet known what becomes of it.
     pub fn is_starting(&self) -> bool {
         matches!(self, Self::Starting)
+    }
+
+    /// Whether it is not here, and is started when it is wanted, if that can be.
+    pub fn waits_to_be_wanted(&self) -> bool {
+        matches!(self, Self::Idle | Self::Elsewhere(_))
     }
 
     /// The state in one word, for programs.
@@ -71,6 +83,7 @@ impl ServerState {
             Self::Starting => "starting",
             Self::Ready(_) => "ready",
             Self::Backoff(_) => "backoff",
+            Self::Elsewhere(_) => "elsewhere",
             Self::AuthRequired(_) => "auth_required",
             Self::Quarantined(failure) if failure.kind == FailureKind::NeedsTrust => {
                 "needs_approval"
@@ -84,9 +97,10 @@ impl ServerState {
     /// What went wrong, in those states where something did.
     pub fn failure(&self) -> Option<&Failure> {
         match self {
-            Self::Backoff(failure) | Self::AuthRequired(failure) | Self::Quarantined(failure) => {
-                Some(failure)
-            }
+            Self::Backoff(failure)
+            | Self::Elsewhere(failure)
+            | Self::AuthRequired(failure)
+            | Self::Quarantined(failure) => Some(failure),
             Self::Idle | Self::Starting | Self::Ready(_) | Self::Disabled | Self::Stopped => None,
         }
     }
@@ -96,7 +110,9 @@ impl ServerState {
         match self {
             Self::Ready(_) | Self::Disabled | Self::Idle => None,
             Self::Starting => Some("it is still starting".to_owned()),
-            Self::Backoff(failure) if failure.kind == FailureKind::Busy => {
+            Self::Backoff(failure)
+                if matches!(failure.kind, FailureKind::Busy | FailureKind::Elsewhere) =>
+            {
                 Some(failure.error.clone())
             }
             Self::Backoff(failure) => Some(format!("{}; it is being started again", failure.error)),
@@ -104,7 +120,7 @@ impl ServerState {
                 let parts = [&failure.error].into_iter().chain(&failure.hints);
                 Some(parts.map(String::as_str).collect::<Vec<_>>().join("; "))
             }
-            Self::Quarantined(failure) => Some(failure.error.clone()),
+            Self::Elsewhere(failure) | Self::Quarantined(failure) => Some(failure.error.clone()),
             Self::Stopped => Some("it was stopped".to_owned()),
         }
     }
@@ -120,6 +136,8 @@ pub(super) struct Launch {
     pub(super) pins: Arc<Pins>,
     /// Stops those that nobody uses, and counts processes.
     pub(super) upkeep: Option<Upkeep>,
+    /// Who has what may run in one place at a time; without it, such servers are set aside.
+    pub(super) leases: Option<Leases>,
 }
 
 /// Begins one server's life. `artifacts`: over when there is one to read.
@@ -140,6 +158,7 @@ pub(super) fn start(
     let life = Life {
         running: Arc::clone(&running),
         launch,
+        eager: when == When::Now,
     };
     match when {
         When::Now => running.live(life.run()),

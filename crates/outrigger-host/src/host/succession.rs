@@ -84,6 +84,7 @@ impl Lasting {
             redactor: redactor.clone(),
             pins: Arc::clone(&parts.pins),
             upkeep: parts.upkeep,
+            leases: parts.leases,
         });
         let lasting = Self {
             run: parts.run,

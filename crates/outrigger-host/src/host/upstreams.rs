@@ -9,7 +9,7 @@ use std::sync::{Arc, Mutex, PoisonError, Weak};
 
 use futures::future::join_all;
 use outrigger_connect::{Connector, ServerName};
-use outrigger_journal::{Redactor, Run};
+use outrigger_journal::{Leases, Redactor, Run};
 use tokio_util::sync::CancellationToken;
 
 use super::board::Board;
@@ -48,6 +48,16 @@ impl Upstreams {
             run,
             pins,
             upkeep,
+            leases: None,
+        })
+    }
+
+    /// The same, with leases of servers that may run in one place at a time.
+    #[must_use]
+    pub fn with_leases(self, leases: Leases) -> Self {
+        Self::of(Launch {
+            leases: Some(leases),
+            ..self.0.launch.clone()
         })
     }
 
@@ -114,7 +124,8 @@ impl Upstreams {
             .filter_map(Weak::upgrade)
             .find(|running| running.is_made_by(&recipe) && running.join(board));
         if let Some(running) = alike {
-            if when == When::Now {
+            // One that may run elsewhere is not taken from there because somebody else comes here.
+            if when == When::Now && !running.is_single() {
                 running.wake();
             }
             return running;

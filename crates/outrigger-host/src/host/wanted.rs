@@ -29,10 +29,14 @@ impl Host {
             return;
         };
         let mut state = member.state.clone();
-        if !matches!(*state.borrow(), ServerState::Idle) {
+        let waits = state.borrow().waits_to_be_wanted();
+        // Somebody else may have wanted it a moment ago.
+        if !waits && !state.borrow().is_starting() {
             return;
         }
-        member.wake();
+        if waits {
+            member.wake();
+        }
         // An error means that the server's task is gone, and so is the waiting.
         drop(state.wait_for(|state| !member.is_unsettled(state)).await);
     }
@@ -52,8 +56,8 @@ impl Host {
         let known = self.shared.servers.iter().filter_map(|(name, member)| {
             let standing = match member.now() {
                 ServerState::Ready(_) => ServerStanding::Ready,
-                ServerState::Idle if self.may_not_start(name) => return None,
-                ServerState::Idle => ServerStanding::Idle,
+                state if state.waits_to_be_wanted() && self.may_not_start(name) => return None,
+                state if state.waits_to_be_wanted() => ServerStanding::Idle,
                 ServerState::Disabled | ServerState::Stopped => return None,
                 _ => ServerStanding::Unavailable,
             };

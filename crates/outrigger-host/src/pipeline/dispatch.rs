@@ -7,7 +7,7 @@ use std::borrow::Cow;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use outrigger_connect::{CallError, CallOptions, Connection, OnSent};
+use outrigger_connect::{CallError, CallOptions, OnSent};
 use outrigger_journal::Event;
 use serde_json::value::RawValue;
 use tokio_util::sync::CancellationToken;
@@ -17,7 +17,7 @@ use super::{CallContext, LedgerLine, finish};
 use crate::arguments::Arguments;
 use crate::catalog::CatalogTool;
 use crate::discovery::Facility;
-use crate::host::{Host, ServerState};
+use crate::host::{Host, Ready, ServerState};
 use crate::outcome::{CallOutcome, Rejection};
 use crate::toolset::Toolset;
 
@@ -25,6 +25,9 @@ use crate::toolset::Toolset;
 const PAUSE: Duration = Duration::from_millis(500);
 /// How long a server that ended is waited for, to make a call once more.
 const BACK: Duration = Duration::from_secs(30);
+
+/// Why nothing is sent to a server whose lease is another's.
+const LOST: &str = "this program was away for too long, and another one may run the server meanwhile, which may run in one place at a time (`single`)";
 
 /// What came of one attempt.
 type Answer = Result<Box<RawValue>, CallError>;
@@ -39,20 +42,20 @@ struct Sent<'a> {
 }
 
 impl Host {
-    /// The connection of a tool that still is what was shown, after what its server has announced.
+    /// The server of a tool that still is what was shown, after what it has announced.
     async fn current(
         &self,
         tool: &CatalogTool,
         cancel: &CancellationToken,
-    ) -> Result<Connection, CallOutcome> {
+    ) -> Result<Arc<Ready>, CallOutcome> {
         tokio::select! {
             () = cancel.cancelled() => return Err(CallOutcome::Rejected(Rejection::Cancelled)),
             () = self.started(&tool.server) => {}
         }
-        let connection = self.connection_for(tool)?;
+        let ready = self.connection_for(tool)?;
         let in_step = tokio::select! {
             () = cancel.cancelled() => return Err(CallOutcome::Rejected(Rejection::Cancelled)),
-            in_step = self.in_step(&tool.server, &connection) => in_step,
+            in_step = self.in_step(&tool.server, &ready.connection) => in_step,
         };
         if !in_step {
             let reason =
@@ -98,18 +101,18 @@ impl Host {
             Err(reason) => return CallOutcome::NotSent(reason),
         };
         let _in_use = self.using(&tool.server);
-        let connection = match self.current(&tool, &context.cancel).await {
-            Ok(connection) => connection,
+        let ready = match self.current(&tool, &context.cancel).await {
+            Ok(ready) => ready,
             Err(outcome) => return outcome,
         };
-        if let Err(error) = line
-            .run
-            .record_durable(Event::CallIntent { call: line.call })
+        if let Err(outcome) = line
+            .writes_down(Event::CallIntent { call: line.call }, &ready)
             .await
         {
-            return CallOutcome::Rejected(Rejection::NotRecorded {
-                reason: error.to_string(),
-            });
+            if matches!(outcome, CallOutcome::NotSent(_)) {
+                self.ended(&tool.server, &ready.connection).await;
+            }
+            return outcome;
         }
         line.sent = Some(Instant::now());
         let _permitted = self.permit_read(&tool, arguments.raw.get());
@@ -120,12 +123,12 @@ impl Host {
             filled: filled.as_deref(),
         };
         let answer = self
-            .attempts(connection.clone(), &sent, &context, line)
+            .attempts(Arc::clone(&ready), &sent, &context, line)
             .await;
         drop(filled);
         match answer {
             Err(CallError::NotSent(_)) => line.sent = None,
-            Err(CallError::Closed(_)) => self.ended(&tool.server, &connection).await,
+            Err(CallError::Closed(_)) => self.ended(&tool.server, &ready.connection).await,
             _ => {}
         }
         let clean = |raw: Box<RawValue>| match self.redactor().redact_json(&raw) {
@@ -140,25 +143,30 @@ impl Host {
     /// Sends the call, and again where it may be made twice and there was no answer.
     async fn attempts(
         &self,
-        connection: Connection,
+        ready: Arc<Ready>,
         sent: &Sent<'_>,
         context: &CallContext,
         line: &LedgerLine,
     ) -> Answer {
-        let mut answer = self.attempt(&connection, sent, context, line).await;
+        let mut answer = self.attempt(&ready, sent, context, line).await;
         for attempt in 1..=self.retries(sent.tool).unwrap_or(0) {
             let Some(reason) = lost(&answer) else { break };
             let pause = PAUSE * 2_u32.pow(attempt - 1);
-            let Some(connection) = self.again(sent.tool, pause, &context.cancel).await else {
+            let Some(ready) = self.again(sent.tool, pause, &context.cancel).await else {
                 break;
             };
-            line.run.record(Event::CallRetried {
+            let retried = Event::CallRetried {
                 call: line.call,
                 attempt,
                 wait_ms: u64::try_from(pause.as_millis()).unwrap_or(u64::MAX),
                 reason,
-            });
-            let next = self.attempt(&connection, sent, context, line).await;
+            };
+            if ready.tenure.is_none() {
+                line.run.record(retried);
+            } else if line.writes_down(retried, &ready).await.is_err() {
+                break;
+            }
+            let next = self.attempt(&ready, sent, context, line).await;
             // What an attempt that was sent may have done stays unknown when the next one is not sent.
             if !matches!(next, Err(CallError::NotSent(_))) {
                 answer = next;
@@ -170,7 +178,7 @@ impl Host {
     /// Sends the call once.
     async fn attempt(
         &self,
-        connection: &Connection,
+        ready: &Ready,
         sent: &Sent<'_>,
         context: &CallContext,
         line: &LedgerLine,
@@ -197,18 +205,19 @@ impl Host {
                 drop(awaited);
             })),
         };
-        connection
+        ready
+            .connection
             .call_tool(&tool.raw_name, filled.unwrap_or(&arguments.raw), options)
             .await
     }
 
-    /// The connection for another attempt, after a pause; `None` when there is to be none.
+    /// The server for another attempt, after a pause; `None` when there is to be none.
     async fn again(
         &self,
         tool: &CatalogTool,
         pause: Duration,
         cancel: &CancellationToken,
-    ) -> Option<Connection> {
+    ) -> Option<Arc<Ready>> {
         let mut state = self.watch(&tool.server)?;
         let ready = async {
             tokio::time::sleep(pause).await;
@@ -225,6 +234,43 @@ impl Host {
             self.current(tool, cancel).await.ok()
         } else {
             None
+        }
+    }
+}
+
+impl LedgerLine {
+    /// Makes it durable that something is about to be sent, where the server runs under a lease only while
+    /// that stands, in one transaction. What is not sent for that is [`CallOutcome::NotSent`].
+    async fn writes_down(&self, event: Event, ready: &Ready) -> Result<(), CallOutcome> {
+        let asked = Instant::now();
+        let written = match &ready.tenure {
+            None => self.run.record_durable(event).await.map(|()| true),
+            Some(tenure) => {
+                let instead = Event::ServerWarned {
+                    server: tenure.fence().name.to_string(),
+                    warning: format!("call {} was not sent: {LOST}", self.call),
+                };
+                self.run.record_fenced(event, tenure.fence(), instead).await
+            }
+        };
+        let stands = written.map_err(|error| {
+            CallOutcome::Rejected(Rejection::NotRecorded {
+                reason: error.to_string(),
+            })
+        })?;
+        let Some(tenure) = &ready.tenure else {
+            return Ok(());
+        };
+        if stands {
+            tenure.held_at(asked);
+        } else {
+            tenure.lose();
+        }
+        // Time may have passed since: this process may have stood still.
+        if tenure.is_sure() {
+            Ok(())
+        } else {
+            Err(CallOutcome::NotSent(format!("busy: {LOST}")))
         }
     }
 }

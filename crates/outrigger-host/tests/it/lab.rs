@@ -331,6 +331,7 @@ impl Lab {
             pins: Arc::new(Pins::none()),
             shared: None,
             upkeep: None,
+            leases: None,
             artifacts: plan.store.or_else(|| {
                 plan.keeps
                     .then(|| Artifacts::open(&place.path("state/artifacts"), &journal))

@@ -14,7 +14,7 @@ use outrigger_host::pins::Pins;
 use outrigger_host::policy::Policy;
 use outrigger_host::questions::Questions;
 use outrigger_host::{CallContext, CallReport, Host, Parts, ServerState, Upkeep, Upstreams};
-use outrigger_journal::{Event, Journal, Run, RunOptions};
+use outrigger_journal::{Event, Journal, Renewed, Run, RunOptions, Taken};
 
 use crate::config::Place;
 use crate::lab::{Server, configured, proposed, started, tool, until, words};
@@ -75,6 +75,7 @@ impl House {
             pins: Arc::new(Pins::none()),
             shared: Some(self.upstreams.clone()),
             upkeep: None,
+            leases: None,
             hooks: Arc::new(Hooks::none()),
             artifacts: None,
             traces: None,
@@ -296,4 +297,38 @@ async fn a_server_stays_while_a_call_is_under_way() {
     // It was not stopped and started meanwhile, and is stopped now.
     assert_eq!(house.starts(), 1);
     until(|| house.live() == 0).await;
+}
+
+#[tokio::test]
+async fn what_may_run_in_one_place_is_not_started_where_nobody_would_know() {
+    let house = House::new("[servers.lab]\ncommand = 'x'\nsingle = true").await;
+    let guest = house.guest().await;
+    let state = guest.host.servers().remove(0).state;
+    let failure = state.failure().expect("it is set aside");
+    assert_eq!(state.as_str(), "quarantined");
+    assert!(failure.error.contains("(`single`)"), "{failure:?}");
+    assert_eq!(house.starts(), 0);
+    // With leases, whoever comes first has it, and the other one is told who that is.
+    let leases = house.journal.leases();
+    let taken = leases.take("lab", false).await.unwrap();
+    let Taken::Here(fence) = taken else {
+        panic!("{taken:?}");
+    };
+    let upstreams = house.upstreams.clone().with_leases(house.journal.leases());
+    let house = House { upstreams, ..house };
+    let guest = house.guest().await;
+    let state = guest.host.servers().remove(0).state;
+    assert_eq!(state.as_str(), "elsewhere");
+    assert!(state.failure().unwrap().error.contains("that is process "));
+    assert_eq!(house.starts(), 0);
+    leases.release(&fence, false).await.unwrap();
+    until(|| guest.has("ask")).await;
+    assert_eq!(house.starts(), 1);
+    guest.host.close().await;
+    assert_eq!(leases.renew(&fence).await.unwrap(), Renewed::Lost);
+    let taken = leases.take("lab", false).await.unwrap();
+    assert!(
+        matches!(&taken, Taken::Here(fence) if fence.token == 3),
+        "{taken:?}"
+    );
 }

@@ -8,7 +8,11 @@ use super::connect::SCHEMA;
 use super::error::PgError;
 
 /// Each leads from the version before it; the first makes version 1 of nothing.
-const MIGRATIONS: &[&str] = &[include_str!("schema/p1.sql"), include_str!("schema/p2.sql")];
+const MIGRATIONS: &[&str] = &[
+    include_str!("schema/p1.sql"),
+    include_str!("schema/p2.sql"),
+    include_str!("schema/p3.sql"),
+];
 
 /// Held while somebody opens; "Outr" in the first half of the number.
 const OPENING: i64 = 0x4F75_7472_0000_0001;

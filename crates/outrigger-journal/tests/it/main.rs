@@ -17,6 +17,7 @@ mod bucket;
 mod calls;
 mod crash;
 mod files;
+mod leases;
 mod load;
 mod memory;
 mod migration;

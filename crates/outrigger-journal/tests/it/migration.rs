@@ -172,6 +172,28 @@ async fn without_a_copy_nothing_is_brought_up() {
     is_brought_up(&path, &Journal::open(&path).unwrap(), 10).await;
 }
 
+#[tokio::test]
+async fn a_file_of_the_version_before_is_brought_up() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("journal.db");
+    // As it was, but for what has come since.
+    Journal::open(&path).unwrap().close().await.unwrap();
+    let connection = Connection::open(&path).unwrap();
+    connection
+        .execute_batch("DROP TABLE leases; PRAGMA user_version = 4")
+        .unwrap();
+    drop(connection);
+    let journal = Journal::open(&path).unwrap();
+    assert_eq!(version(&path), 5);
+    let copy = path.with_file_name("journal.db.v4-backup");
+    assert_eq!(journal.backup(), Some(copy.as_path()));
+    let taken = journal.leases().take("lab", false).await.unwrap();
+    assert!(
+        matches!(taken, outrigger_journal::Taken::Here(_)),
+        "{taken:?}"
+    );
+}
+
 /// Says that it begins, opens the file, says that it is open.
 #[tokio::test]
 #[ignore = "a role that another test plays in a process of its own"]

@@ -3,6 +3,7 @@
 
 mod approvals;
 mod between;
+mod leases;
 
 use std::time::Duration;
 

@@ -173,6 +173,7 @@ async fn cost(servers: &BTreeMap<String, PathBuf>, context: u64) -> Result<Cost,
         pins: Arc::new(Pins::none()),
         shared: None,
         upkeep: None,
+        leases: None,
         artifacts: None,
         traces: None,
     };

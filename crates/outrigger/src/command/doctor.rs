@@ -59,7 +59,10 @@ async fn doctor(
         let state = &server.state;
         !matches!(
             state,
-            ServerState::Ready(_) | ServerState::Idle | ServerState::Disabled
+            ServerState::Ready(_)
+                | ServerState::Idle
+                | ServerState::Elsewhere(_)
+                | ServerState::Disabled
         )
     });
     Ok(match (broken, down) {
@@ -124,6 +127,7 @@ fn print_server(server: &ServerStatus, screen: Screen) -> std::io::Result<()> {
         ServerState::Ready(_) => screen.ink(Label::Good, "ok  "),
         ServerState::Disabled => screen.ink(Label::Dim, "off "),
         ServerState::Idle => screen.ink(Label::Dim, "idle"),
+        ServerState::Elsewhere(_) => screen.ink(Label::Dim, "away"),
         ServerState::AuthRequired(_) => screen.ink(Label::Warn, "AUTH"),
         _ => screen.ink(Label::Bad, "FAIL"),
     };

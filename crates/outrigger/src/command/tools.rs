@@ -66,7 +66,10 @@ async fn tools(
         let state = &server.state;
         !matches!(
             state,
-            ServerState::Ready(_) | ServerState::Idle | ServerState::Disabled
+            ServerState::Ready(_)
+                | ServerState::Idle
+                | ServerState::Elsewhere(_)
+                | ServerState::Disabled
         )
     });
     Ok(if down {
@@ -223,6 +226,10 @@ pub(crate) fn standing(server: &ServerStatus, screen: Screen) -> String {
         }
         ServerState::Backoff(failure) => {
             let word = screen.ink(Label::Warn, "starting again");
+            format!("{word}: {}", visible::line(&failure.error))
+        }
+        ServerState::Elsewhere(failure) => {
+            let word = screen.ink(Label::Dim, "not here");
             format!("{word}: {}", visible::line(&failure.error))
         }
         ServerState::Idle => {
@@ -405,6 +412,7 @@ pub(crate) fn state_as_json(server: &ServerStatus) -> Value {
         }
         ServerState::AuthRequired(failure)
         | ServerState::Quarantined(failure)
+        | ServerState::Elsewhere(failure)
         | ServerState::Backoff(failure) => json!({
             "server": name,
             "state": state,

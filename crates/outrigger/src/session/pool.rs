@@ -72,7 +72,8 @@ impl Pool {
                 run.clone(),
                 pins,
                 Some(Asked::upkeep_of_all(config)),
-            ),
+            )
+            .with_leases(storage.leases(&journal)),
             run,
             journal,
             oauth,

@@ -11,7 +11,7 @@ use outrigger_host::approve::{Approver, NobodyThere, Queue};
 use outrigger_host::config::Config;
 use outrigger_host::hooks::HookRunner;
 use outrigger_host::questions::{Questions, Respondent};
-use outrigger_journal::{Journal, Observer, Run};
+use outrigger_journal::{Journal, Leases, Observer, Run};
 
 use super::{Asked, Opening, supervisor};
 use crate::cli::Common;
@@ -181,4 +181,24 @@ pub(super) fn runner(common: &Common) -> Arc<dyn HookRunner> {
         Some(recorder) => recorder.runner(runner),
         None => runner,
     }
+}
+
+/// Who has the servers that may run in one place at a time. A command that only looks takes what nobody
+/// has, and wants nothing of others.
+pub(super) async fn leases(
+    opening: &Opening<'_>,
+    storage: &Storage,
+    journal: Option<&Journal>,
+) -> Result<Option<Leases>, CommandError> {
+    if let Some(journal) = journal {
+        return Ok(Some(storage.leases(journal)));
+    }
+    if !opening.config.has_single() {
+        return Ok(None);
+    }
+    // Nothing is recorded there; leases have a connection of their own.
+    let journal = storage.open(opening.screen)?;
+    let leases = storage.leases(&journal).without_wishes();
+    journal.close().await?;
+    Ok(Some(leases))
 }

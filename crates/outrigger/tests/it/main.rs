@@ -59,6 +59,7 @@ mod resume;
 mod scripted;
 mod secrets;
 mod servers;
+mod single;
 mod telemetry;
 mod terminal;
 mod trust;

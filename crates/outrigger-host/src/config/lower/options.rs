@@ -32,6 +32,7 @@ pub(crate) struct Options {
     pub(crate) start: ServerStart,
     /// `None`: by what it is.
     pub(crate) sharing: Option<Sharing>,
+    pub(crate) single: bool,
     pub(crate) answers: Answers,
     pub(crate) repeating: Repeating,
 }
@@ -93,6 +94,7 @@ impl Options {
                 ];
                 self.sharing = value::word(report, path, node, &words);
             }
+            "single" => self.single = value::truth(report, path, node).unwrap_or(false),
             "always" => self.always = always(report, path, node).unwrap_or_default(),
             "answers" => self.answers = answers(report, path, node).unwrap_or_default(),
             "idempotent" => {

@@ -18,6 +18,7 @@ use crate::config::reference::LITERAL;
 use crate::config::report::{Report, join, nearest};
 use crate::config::secret::Secrets;
 use crate::config::server::{EntryState, ServerSettings, WrittenKey};
+use crate::config::sharing::Sharing;
 use crate::config::source::Source;
 use crate::config::surroundings::Surroundings;
 use crate::config::value;
@@ -57,6 +58,7 @@ const KEYS: &[&str] = &[
     "always",
     "start",
     "sharing",
+    "single",
     "answers",
     "idempotent",
     "retries",
@@ -150,6 +152,9 @@ impl Lowering<'_> {
             self.key(raw.dialect, entry, &mut draft, &mut rest);
         }
         draft.framing = rest.framing;
+        if rest.single && rest.sharing == Some(Sharing::PerPrincipal) {
+            self.more_than_one(entries);
+        }
         let transport = transport::finish(self, draft, &defaults.ca_files);
         if self.report.has_errors() {
             return None;
@@ -184,11 +189,24 @@ impl Lowering<'_> {
             always: rest.always,
             start: rest.start,
             sharing: rest.sharing,
+            single: rest.single,
             answers: rest.answers,
             repeating: rest.repeating,
             written: self.take_written(),
             gaps: std::mem::take(&mut self.gaps),
         })))
+    }
+
+    /// One for each principal, and one in all, is not both to be had.
+    fn more_than_one(&mut self, entries: &[Entry]) {
+        let Some(entry) = entries.iter().find(|entry| entry.key == "sharing") else {
+            return;
+        };
+        let path = join(self.path, "sharing");
+        let message = format!("`{path}` has one for each principal, and `single` one in all");
+        self.report
+            .error(entry.at, &path, message)
+            .hint("leave out one of them; what is `single` is shared by all principals");
     }
 
     fn key(&mut self, dialect: Dialect, entry: &Entry, draft: &mut Draft, rest: &mut Options) {
@@ -210,7 +228,7 @@ impl Lowering<'_> {
                 value::truth(&mut self.report, &path, &entry.node);
             }
             // Words that other hosts use for something else.
-            "idempotent" | "retries" | "tools" if dialect == Dialect::Foreign => {
+            "idempotent" | "retries" | "single" | "tools" if dialect == Dialect::Foreign => {
                 self.unknown(dialect, &path, entry);
             }
             _ if rest.key(self, key, &path, entry) => self.note(key, entry.at, shown(&entry.node)),

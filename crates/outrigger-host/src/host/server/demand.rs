@@ -51,6 +51,11 @@ impl Demand {
         self.said.load(Ordering::Acquire)
     }
 
+    /// Nobody who wanted it got it.
+    pub(super) fn forget(&self) {
+        self.said.store(false, Ordering::Release);
+    }
+
     /// Waits until somebody wants it.
     pub(super) async fn said(&self) {
         while !self.is_said() {
@@ -61,6 +66,18 @@ impl Demand {
     pub(super) fn hold(&self) -> InUse {
         lock(&self.uses).count += 1;
         InUse(Arc::clone(&self.uses))
+    }
+
+    /// Waits until nobody uses it, and then puts it to rest, as [`Self::unused`] does.
+    pub(super) async fn unused_now(&self, rest: impl Fn()) -> Duration {
+        // It is used for seconds, and whoever wants it waits for as long.
+        const LOOK: Duration = Duration::from_millis(20);
+        loop {
+            if let Ok(unused) = self.put_to_rest(Duration::ZERO, &rest) {
+                return unused;
+            }
+            tokio::time::sleep(LOOK).await;
+        }
     }
 
     /// Waits until it has been unused for `idle`, or for a while when others wait for its place; then
@@ -74,25 +91,31 @@ impl Demand {
         let mut pressure = upkeep.pressure();
         loop {
             let bound = pressure.patience(idle);
-            let left = {
-                let uses = lock(&self.uses);
-                // What is used now has all of its time before it.
-                let unused = match uses.count {
-                    0 => uses.none_since.elapsed(),
-                    _ => Duration::ZERO,
-                };
-                if unused >= bound {
-                    self.said.store(false, Ordering::Release);
-                    rest();
-                    return unused;
-                }
-                bound.saturating_sub(unused)
+            let left = match self.put_to_rest(bound, &rest) {
+                Ok(unused) => return unused,
+                Err(left) => left,
             };
             tokio::select! {
                 () = tokio::time::sleep(left) => {}
                 () = pressure.changed() => {}
             }
         }
+    }
+
+    /// Puts it to rest if it has been unused for `bound`: for how long, or how much is left of that.
+    fn put_to_rest(&self, bound: Duration, rest: impl Fn()) -> Result<Duration, Duration> {
+        let uses = lock(&self.uses);
+        // What is used now has all of its time before it.
+        if uses.count > 0 {
+            return Err(bound);
+        }
+        let unused = uses.none_since.elapsed();
+        if unused < bound {
+            return Err(bound.saturating_sub(unused));
+        }
+        self.said.store(false, Ordering::Release);
+        rest();
+        Ok(unused)
     }
 }
 

@@ -1,7 +1,7 @@
 //! Why a server was set aside, worded for a person.
 
 use outrigger_connect::{ConnectError, ConnectErrorKind, ListError, SignedOff};
-use outrigger_journal::Redactor;
+use outrigger_journal::{JournalError, Redactor};
 
 /// Why a server was set aside.
 #[derive(Debug, Clone)]
@@ -33,6 +33,8 @@ pub enum FailureKind {
     Ended,
     /// As many servers run as may.
     Busy,
+    /// It may run in one place at a time, and runs elsewhere.
+    Elsewhere,
     /// It refused what it was sent to know us by, after it had been ready.
     SignedOff,
 }
@@ -86,6 +88,41 @@ impl Failure {
             hints: Vec::new(),
             stderr_tail: Vec::new(),
         }
+    }
+
+    /// `holder`: who has it, as people know it.
+    pub(super) fn elsewhere(holder: &str) -> Self {
+        Self {
+            kind: FailureKind::Elsewhere,
+            stage: "start".to_owned(),
+            error: format!(
+                "busy: it may run in one place at a time (`single`), and that is {holder}"
+            ),
+            hints: vec![
+                "a call here gets it as soon as no call of others is under way there".to_owned(),
+            ],
+            stderr_tail: Vec::new(),
+        }
+    }
+
+    pub(super) fn no_lease(error: &JournalError) -> Self {
+        Self {
+            kind: FailureKind::Elsewhere,
+            stage: "start".to_owned(),
+            error: format!(
+                "it may run in one place at a time (`single`), and it is not known where it runs: {error}"
+            ),
+            hints: Vec::new(),
+            stderr_tail: Vec::new(),
+        }
+    }
+
+    pub(super) fn no_leases() -> Self {
+        Self::config(
+            "it may run in one place at a time (`single`), and nothing is recorded here, so nobody would know"
+                .to_owned(),
+            vec!["remove `single`, or use a command that records".to_owned()],
+        )
     }
 
     pub(super) fn needs_trust() -> Self {

@@ -20,7 +20,8 @@ impl Life {
 
     /// Waits until somebody wants the server, and then lives like any other.
     pub(super) async fn run_when_wanted(self) {
-        if !self.until_wanted().await {
+        // One that may run elsewhere waits for its lease as well.
+        if !self.running.is_single() && !self.until_wanted().await {
             return self.stopped();
         }
         let running = Arc::clone(&self.running);

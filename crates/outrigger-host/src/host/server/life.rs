@@ -10,6 +10,8 @@ use outrigger_connect::{Connection, Era, ListError, LoginMark, Offer, SignedOff,
 use outrigger_journal::Event;
 use tokio::sync::watch;
 
+use super::lease::{Held, TENURE};
+use super::restarts::Restarts;
 use super::{Failure, Launch, Ready, Recipe, Running, ServerState, failed};
 use crate::catalog::{CatalogTool, Instructions, ServerCatalog, SetAside};
 use crate::host::upkeep::Place;
@@ -18,21 +20,26 @@ use crate::host::upkeep::Place;
 const COALESCE: Duration = Duration::from_millis(200);
 /// The longest that a server which announces changes all the time is left alone.
 const COALESCE_MOST: Duration = Duration::from_secs(5);
-/// Starts after the first that are tried in a row. Their pauses come to 15 s.
-const ATTEMPTS: u32 = 5;
-/// The pause before the first of them; each further one is twice as long.
-const FIRST_PAUSE: Duration = Duration::from_millis(500);
-/// A server that was ready for this long has stayed.
-const STAYED: Duration = Duration::from_secs(60);
 /// How often it is looked whether somebody has signed in. Other processes write the file, and there
 /// is nothing to wait on that works everywhere.
 const LOOK_AGAIN: Duration = Duration::from_secs(1);
+/// What is told of one that another one may have.
+const LOST: &str = "this program was away for too long, so another one may run it";
 /// Lines of its standard error that are told of a server that failed.
 const TOLD_LINES: usize = 20;
 
 pub(super) struct Life {
     pub(super) running: Arc<Running>,
     pub(super) launch: Launch,
+    /// It is started without being wanted.
+    pub(super) eager: bool,
+}
+
+/// What has become of it so far.
+#[derive(Default)]
+struct Past {
+    restarts: Restarts,
+    was_ready: bool,
 }
 
 /// How a start went.
@@ -47,11 +54,14 @@ enum Once {
     Unused(Duration),
     /// It was ready, and somebody has signed in since it refused us; it has to be started again.
     SignedIn,
+    /// Another one may have it, so it was ended.
+    Lost,
 }
 
 /// Why a server that was ready is no more.
 enum Over {
     Stopped,
+    Lost,
     Unused(Duration),
     Ended(String),
     SignedOff(SignedOff),
@@ -60,92 +70,121 @@ enum Over {
 /// How waiting for a login went.
 enum Waited {
     Stopped,
+    Lost,
     Unused(Duration),
     SignedIn,
     Ended(String),
 }
 
-/// How often a server was started again without staying.
-#[derive(Debug, Default)]
-struct Restarts {
-    attempts: u32,
-}
+impl Life {
+    pub(super) async fn run(self) {
+        let mut past = Past::default();
+        while self.turn(&mut past).await {}
+    }
 
-impl Restarts {
-    /// A server that stayed for a while has earned a clean slate.
-    fn forget_after(&mut self, lived: Duration) {
-        if lived >= STAYED {
-            self.attempts = 0;
+    /// From a start to what follows its end. False: it is not started again.
+    async fn turn(&self, past: &mut Past) -> bool {
+        let Some((once, mark, wanted)) = self.started(past.was_ready).await else {
+            self.stopped();
+            return false;
+        };
+        past.was_ready |= !matches!(once, Once::NeverReady(_) | Once::Lost);
+        let failure = match once {
+            Once::Stopped => {
+                self.stopped();
+                return false;
+            }
+            Once::SignedIn => return true,
+            Once::Lost => {
+                self.tell_of_end(LOST.to_owned());
+                self.running.demand.forget();
+                return true;
+            }
+            Once::Unused(unused) => {
+                self.tell_of_end(if wanted {
+                    "it is wanted elsewhere".to_owned()
+                } else {
+                    format!("nobody has used it for {}", words(unused))
+                });
+                past.restarts = Restarts::default();
+                // One that may run elsewhere waits for its lease instead.
+                let wanted = self.recipe().single || self.until_wanted().await;
+                if !wanted {
+                    self.stopped();
+                }
+                return wanted;
+            }
+            Once::NeverReady(failure) if failure.wants_sign_in() => {
+                self.fail(failure);
+                let over = self.until_signed_in(&mut { mark }, None, None).await;
+                let signed_in = matches!(over, Waited::SignedIn);
+                self.running.is(if signed_in {
+                    ServerState::Starting
+                } else {
+                    ServerState::Stopped
+                });
+                return signed_in;
+            }
+            Once::NeverReady(failure) if !past.was_ready => return self.set_aside(failure).await,
+            Once::NeverReady(failure) => failure,
+            Once::Ended { failure, lived } => {
+                self.tell_of_end(failure.error.clone());
+                past.restarts.forget_after(lived);
+                failure
+            }
+        };
+        self.pauses(failure, past).await
+    }
+
+    /// A start, where it may be, to its end; with the login that it was started with, and whether somebody
+    /// elsewhere wants it. `None`: nobody holds it any more.
+    async fn started(&self, again: bool) -> Option<(Once, Option<LoginMark>, bool)> {
+        let (place, held) = self.admitted().await?;
+        let mark = self.login_mark().await;
+        let once = self.once(again, mark, held.as_ref()).await;
+        drop(place);
+        let wanted = held.as_ref().is_some_and(|held| held.tenure.is_wanted());
+        if let Some(held) = held {
+            held.release(matches!(once, Once::Unused(_))).await;
+        }
+        Some((once, mark, wanted))
+    }
+
+    /// Waits before it is started again, or sets it aside. False: nobody holds it any more.
+    async fn pauses(&self, failure: Failure, past: &mut Past) -> bool {
+        // What it had before it was put to rest is still listed.
+        self.running.publish(None);
+        let Some(pause) = past.restarts.next() else {
+            return self.set_aside(failure).await;
+        };
+        let failure = failure.without(&self.launch.redactor);
+        self.running.is(ServerState::Backoff(Arc::new(failure)));
+        tokio::select! {
+            () = self.running.stop.cancelled() => {
+                self.stopped();
+                false
+            }
+            () = tokio::time::sleep(pause) => true,
         }
     }
 
-    /// The pause before the next attempt; `None` when there have been enough.
-    fn next(&mut self) -> Option<Duration> {
-        let pause = FIRST_PAUSE * 2_u32.pow(self.attempts);
-        self.attempts += 1;
-        (self.attempts <= ATTEMPTS).then_some(pause)
-    }
-}
-
-impl Life {
-    pub(super) async fn run(self) {
-        let mut restarts = Restarts::default();
-        let mut was_ready = false;
+    /// A place, and the lease where one is needed. A lease that is waited for keeps no place from others.
+    async fn admitted(&self) -> Option<(Option<Place>, Option<Held>)> {
         loop {
-            let Some(place) = self.place().await else {
-                return self.stopped();
+            let Some(held) = self.lease(self.eager).await? else {
+                return Some((self.place().await?, None));
             };
-            let mark = self.login_mark().await;
-            let once = self.once(was_ready, mark).await;
-            drop(place);
-            was_ready |= !matches!(once, Once::NeverReady(_));
-            let failure = match once {
-                Once::Stopped => return self.stopped(),
-                Once::SignedIn => continue,
-                Once::Unused(unused) => {
-                    self.tell_of_end(format!("nobody has used it for {}", words(unused)));
-                    if self.until_wanted().await {
-                        restarts = Restarts::default();
-                        continue;
-                    }
-                    return self.stopped();
-                }
-                Once::NeverReady(failure) if failure.wants_sign_in() => {
-                    self.fail(failure);
-                    match self.until_signed_in(&mut { mark }, None).await {
-                        Waited::SignedIn => {
-                            self.running.is(ServerState::Starting);
-                            continue;
-                        }
-                        _ => return self.stopped(),
-                    }
-                }
-                Once::NeverReady(failure) if !was_ready => {
-                    if self.set_aside(failure).await {
-                        continue;
-                    }
-                    return;
-                }
-                Once::NeverReady(failure) => failure,
-                Once::Ended { failure, lived } => {
-                    self.tell_of_end(failure.error.clone());
-                    restarts.forget_after(lived);
-                    failure
-                }
-            };
-            // What it had before it was put to rest is still listed.
-            self.running.publish(None);
-            let Some(pause) = restarts.next() else {
-                if self.set_aside(failure).await {
-                    continue;
-                }
-                return;
-            };
-            let failure = failure.without(&self.launch.redactor);
-            self.running.is(ServerState::Backoff(Arc::new(failure)));
+            let tenure = Arc::clone(&held.tenure);
             tokio::select! {
-                () = self.running.stop.cancelled() => return self.stopped(),
-                () = tokio::time::sleep(pause) => {}
+                place = self.place() => {
+                    if let Some(place) = place {
+                        return Some((place, Some(held)));
+                    }
+                    held.release(false).await;
+                    return None;
+                }
+                () = tenure.wanted() => held.release(false).await,
+                () = tenure.gone() => {}
             }
         }
     }
@@ -195,8 +234,26 @@ impl Life {
         true
     }
 
-    /// Waits until nobody has used it for long, and puts it to rest. Does not return where it is to stay.
-    async fn unused(&self) -> Duration {
+    /// Waits until nobody has used it for long, or nobody uses it and somebody elsewhere wants it, and puts
+    /// it to rest. Does not return where it is to stay.
+    async fn unused(&self, held: Option<&Held>) -> Duration {
+        let rest = || self.running.rest();
+        let wanted = async {
+            match held {
+                Some(held) => {
+                    tokio::join!(held.tenure.wanted(), tokio::time::sleep(TENURE));
+                    self.running.demand.unused_now(rest).await
+                }
+                None => std::future::pending().await,
+            }
+        };
+        tokio::select! {
+            unused = wanted => unused,
+            unused = self.unused_for_long() => unused,
+        }
+    }
+
+    async fn unused_for_long(&self) -> Duration {
         match (&self.launch.upkeep, self.recipe().spec.deadlines.idle) {
             (Some(upkeep), Some(idle)) => {
                 let rest = || self.running.rest();
@@ -217,12 +274,12 @@ impl Life {
         self.running.is(ServerState::Stopped);
     }
 
-    fn fail(&self, failure: Failure) {
+    pub(super) fn fail(&self, failure: Failure) {
         let state = failed(self.running.name(), failure, &self.launch);
         self.running.is(state);
     }
 
-    fn recipe(&self) -> &Recipe {
+    pub(super) fn recipe(&self) -> &Recipe {
         &self.running.recipe
     }
 
@@ -235,6 +292,7 @@ impl Life {
         &self,
         known: &mut Option<LoginMark>,
         connection: Option<&Connection>,
+        held: Option<&Held>,
     ) -> Waited {
         let mut ended = connection.map(Connection::ended);
         loop {
@@ -251,6 +309,7 @@ impl Life {
             };
             tokio::select! {
                 () = self.running.stop.cancelled() => return Waited::Stopped,
+                () = lost(held) => return Waited::Lost,
                 reason = ended => return Waited::Ended(reason),
                 () = tokio::time::sleep(LOOK_AGAIN) => {}
             }
@@ -259,21 +318,28 @@ impl Life {
 
     /// From a start to the end of what was started. `again`: it was ready before. `mark`: the login
     /// that it is started with.
-    async fn once(&self, again: bool, mut mark: Option<LoginMark>) -> Once {
+    async fn once(&self, again: bool, mut mark: Option<LoginMark>, held: Option<&Held>) -> Once {
         let began = Instant::now();
-        let connected = self
-            .launch
-            .connector
-            .connect(&self.recipe().spec, &self.running.stop);
+        let over = held.map_or(&self.running.stop, |held| held.tenure.over());
+        let spec = self.under(held);
+        let connected = self.launch.connector.connect(&spec, over);
         let connection = match connected.await {
             Ok(connection) => connection,
             Err(_) if self.running.stop.is_cancelled() => return Once::Stopped,
+            Err(_) if over.is_cancelled() => return Once::Lost,
             Err(error) => return Once::NeverReady(error.into()),
         };
         // From before the listing: a change that is announced while it goes on must not be missed.
         let mut changed = connection.tools_changed();
-        match self.list(&connection).await {
-            Ok(catalog) => self.ready(&connection, &catalog, began, again),
+        let listed = tokio::select! {
+            listed = self.list(&connection) => listed,
+            () = lost(held) => {
+                connection.close().await;
+                return Once::Lost;
+            }
+        };
+        match listed {
+            Ok(catalog) => self.ready((&connection, held), &catalog, began, again),
             Err(error) => {
                 let signed_off = connection.signed_off().borrow().clone();
                 let failure = match signed_off {
@@ -285,14 +351,15 @@ impl Life {
             }
         }
         let ready = Instant::now();
-        let over = Box::pin(self.in_use(&connection, &mut changed, &mut mark)).await;
+        let over = Box::pin(self.in_use((&connection, held), &mut changed, &mut mark)).await;
         let lived = ready.elapsed();
-        if !matches!(over, Waited::Unused(_)) {
+        if !matches!(over, Waited::Unused(_) | Waited::Lost) {
             self.running.publish(None);
         }
         connection.close().await;
         match over {
             Waited::Stopped => Once::Stopped,
+            Waited::Lost => Once::Lost,
             Waited::Unused(unused) => Once::Unused(unused),
             Waited::SignedIn => Once::SignedIn,
             Waited::Ended(reason) => {
@@ -306,13 +373,14 @@ impl Life {
     /// still knows; [`Waited::SignedIn`]: that cannot be.
     async fn in_use(
         &self,
-        connection: &Connection,
+        (connection, held): (&Connection, Option<&Held>),
         changed: &mut watch::Receiver<u64>,
         mark: &mut Option<LoginMark>,
     ) -> Waited {
         loop {
-            let signed_off = match self.follow(connection, changed).await {
+            let signed_off = match self.follow((connection, held), changed).await {
                 Over::Stopped => return Waited::Stopped,
+                Over::Lost => return Waited::Lost,
                 Over::Unused(unused) => return Waited::Unused(unused),
                 Over::Ended(reason) => return Waited::Ended(reason),
                 Over::SignedOff(signed_off) => signed_off,
@@ -321,7 +389,7 @@ impl Life {
             let failure = Failure::signed_off(signed_off);
             self.fail(failure);
             loop {
-                match self.until_signed_in(mark, Some(connection)).await {
+                match self.until_signed_in(mark, Some(connection), held).await {
                     Waited::SignedIn => {}
                     over => return over,
                 }
@@ -329,7 +397,7 @@ impl Life {
                 connection.forget_signed_off();
                 match self.list(connection).await {
                     Ok(catalog) => {
-                        self.ready(connection, &catalog, began, false);
+                        self.ready((connection, held), &catalog, began, false);
                         break;
                     }
                     Err(_) if connection.signed_off().borrow().is_some() => {}
@@ -382,7 +450,7 @@ impl Life {
 
     fn ready(
         &self,
-        connection: &Connection,
+        (connection, held): (&Connection, Option<&Held>),
         catalog: &Arc<ServerCatalog>,
         began: Instant,
         again: bool,
@@ -411,6 +479,7 @@ impl Life {
         self.running.is(ServerState::Ready(Arc::new(Ready {
             connection: connection.clone(),
             took,
+            tenure: held.map(|held| Arc::clone(&held.tenure)),
         })));
     }
 
@@ -441,8 +510,12 @@ impl Life {
     }
 
     /// Keeps the catalog in step until the server is not ready any more.
-    async fn follow(&self, connection: &Connection, changed: &mut watch::Receiver<u64>) -> Over {
-        let over = self.over(connection);
+    async fn follow(
+        &self,
+        (connection, held): (&Connection, Option<&Held>),
+        changed: &mut watch::Receiver<u64>,
+    ) -> Over {
+        let over = self.over(connection, held);
         tokio::pin!(over);
         let mut pause = COALESCE;
         loop {
@@ -474,7 +547,7 @@ impl Life {
     }
 
     /// Waits until the server is not ready any more; tells what a person should be warned of.
-    async fn over(&self, connection: &Connection) -> Over {
+    async fn over(&self, connection: &Connection, held: Option<&Held>) -> Over {
         let (mut ended, mut warning) = (connection.ended(), connection.warning());
         let mut signed_off = connection.signed_off();
         let mut warned = false;
@@ -482,7 +555,8 @@ impl Life {
             tokio::select! {
                 () = self.running.stop.cancelled() => return Over::Stopped,
                 reason = why_ended(&mut ended) => return Over::Ended(reason),
-                unused = self.unused() => return Over::Unused(unused),
+                () = lost(held) => return Over::Lost,
+                unused = self.unused(held) => return Over::Unused(unused),
                 Ok(why) = signed_off.wait_for(Option::is_some) => {
                     if let Some(why) = why.clone() {
                         return Over::SignedOff(why);
@@ -508,27 +582,17 @@ fn words(time: Duration) -> String {
     }
 }
 
+/// Returns when the lease that it runs under is lost.
+async fn lost(held: Option<&Held>) {
+    match held {
+        Some(held) => held.tenure.gone().await,
+        None => std::future::pending().await,
+    }
+}
+
 async fn why_ended(ended: &mut watch::Receiver<Option<String>>) -> String {
     match ended.wait_for(Option::is_some).await {
         Ok(reason) => reason.clone().unwrap_or_default(),
         Err(_) => "the connection is gone".to_owned(),
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn restarts_slow_down_and_end() {
-        let mut restarts = Restarts::default();
-        let pauses: Vec<_> = std::iter::from_fn(|| restarts.next())
-            .map(|pause| pause.as_millis())
-            .collect();
-        assert_eq!(pauses, [500, 1000, 2000, 4000, 8000]);
-        restarts.forget_after(Duration::from_secs(1));
-        assert_eq!(restarts.next(), None);
-        restarts.forget_after(STAYED);
-        assert_eq!(restarts.next(), Some(FIRST_PAUSE));
     }
 }

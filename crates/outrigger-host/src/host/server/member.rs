@@ -135,7 +135,7 @@ impl Member {
     pub(in crate::host) fn is_unsettled(&self, state: &ServerState) -> bool {
         let running = self.held.as_ref().map(|held| &held.running);
         let called = running.is_some_and(|running| running.demand.is_said());
-        state.is_starting() || called && matches!(state, ServerState::Idle)
+        state.is_starting() || called && state.waits_to_be_wanted()
     }
 
     /// Has it stay as it is, and not be stopped for being idle, while what this returns lives.

@@ -115,6 +115,7 @@ impl Plan {
                 identity: None,
                 answers: Answers::default(),
                 repeating: Repeating::default(),
+                single: false,
             }),
             when: if builtin.on_demand {
                 When::Artifacts
@@ -162,6 +163,7 @@ impl Plan {
                     } else {
                         Repeating::default()
                     },
+                    single: settings.single,
                 }),
                 when: match settings.start {
                     ServerStart::Eager => When::Now,

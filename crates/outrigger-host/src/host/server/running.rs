@@ -1,7 +1,7 @@
 //! A server that runs for one host or for several: what it is, where it stands, what it offers, and who
 //! holds it. It ends when the last of them lets go.
 
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use outrigger_connect::{ServerName, ServerSpec};
@@ -28,6 +28,8 @@ pub(in crate::host) struct Recipe {
     pub(super) identity: Option<ServerIdentity>,
     pub(super) answers: Answers,
     pub(super) repeating: Repeating,
+    /// It may run in one place at a time.
+    pub(super) single: bool,
 }
 
 impl Recipe {
@@ -42,6 +44,8 @@ pub(in crate::host) struct Running {
     state: watch::Sender<ServerState>,
     desk: Mutex<Desk>,
     restarts: AtomicU64,
+    /// It was told that it runs elsewhere.
+    told: AtomicBool,
     /// Calls for it once more, where it was set aside.
     pub(super) revival: Revival,
     pub(super) demand: Demand,
@@ -68,6 +72,7 @@ impl Running {
             state: watch::Sender::new(state),
             desk: Mutex::default(),
             restarts: AtomicU64::new(0),
+            told: AtomicBool::new(false),
             revival: Revival::default(),
             demand: Demand::default(),
             resting: Mutex::default(),
@@ -82,6 +87,11 @@ impl Running {
 
     pub(in crate::host) fn is_made_by(&self, recipe: &Recipe) -> bool {
         self.recipe == *recipe
+    }
+
+    /// Whether it may run in one place at a time.
+    pub(in crate::host) fn is_single(&self) -> bool {
+        self.recipe.single
     }
 
     /// Has it started, if it waits to be wanted.
@@ -115,7 +125,7 @@ impl Running {
 
     /// The connection that it had, while it is put to rest.
     pub(super) fn resting(&self) -> Option<Arc<Ready>> {
-        let idle = matches!(*self.state.borrow(), ServerState::Idle);
+        let idle = self.state.borrow().waits_to_be_wanted();
         lock(&self.resting).clone().filter(|_| idle)
     }
 
@@ -132,6 +142,16 @@ impl Running {
 
     pub(super) fn restarted(&self) {
         self.restarts.fetch_add(1, Ordering::Relaxed);
+    }
+
+    /// Whether anything is listed of it.
+    pub(super) fn is_listed(&self) -> bool {
+        self.desk().offered.is_some()
+    }
+
+    /// Whether it is to be told that it runs elsewhere: once.
+    pub(super) fn is_told_first(&self) -> bool {
+        !self.told.swap(true, Ordering::Relaxed)
     }
 
     /// Puts what it offers on the boards of all who hold it, before anybody can go on because of it.

@@ -86,7 +86,7 @@ fn an_excerpt_hides_what_looks_secret() {
 fn unknown_keys_suggest_the_nearest() {
     insta::assert_snapshot!(toml("[servers.a]\ncommand = 'x'\nargz = []"), @"project/.outrigger/outrigger.toml:3:1: unknown key `argz` in `servers.a`; did you mean `args`?");
     insta::assert_snapshot!(toml("[servers.a]\ncommand = 'x'\nenvironment = {}"), @"project/.outrigger/outrigger.toml:3:1: unknown key `environment` in `servers.a`; did you mean `env`?");
-    insta::assert_snapshot!(toml("[servers.a]\ncommand = 'x'\nzzzzzz = 1"), @"project/.outrigger/outrigger.toml:3:1: unknown key `zzzzzz` in `servers.a`; known keys: command, args, env, cwd, url, headers, ca_file, oauth, type, enabled, description, read_only, instructions, protocol, versions, framing, timeouts, limits, allowed_tools, disabled_tools, always, start, sharing, answers, idempotent, retries, tools");
+    insta::assert_snapshot!(toml("[servers.a]\ncommand = 'x'\nzzzzzz = 1"), @"project/.outrigger/outrigger.toml:3:1: unknown key `zzzzzz` in `servers.a`; known keys: command, args, env, cwd, url, headers, ca_file, oauth, type, enabled, description, read_only, instructions, protocol, versions, framing, timeouts, limits, allowed_tools, disabled_tools, always, start, sharing, single, answers, idempotent, retries, tools");
     insta::assert_snapshot!(toml("[server.a]\ncommand = 'x'"), @"project/.outrigger/outrigger.toml:1:2: unknown key `server`; did you mean `servers`?");
     insta::assert_snapshot!(toml("[servers.a]\ncommand = 'x'\ntimeouts.cal = '1s'\nlimits.tool = 3"), @r"
     project/.outrigger/outrigger.toml:3:10: unknown key `cal` in `servers.a.timeouts`; did you mean `call`?

@@ -372,3 +372,25 @@ oauth.client_id = 'me'
       hint: it can be `shared`, `per-principal`
     ");
 }
+
+#[test]
+fn what_runs_in_one_place_is_shared_by_all_principals() {
+    let place =
+        Place::toml("[servers.a]\ncommand = 'x'\nsingle = true\n[servers.b]\ncommand = 'x'");
+    let config = place.load();
+    let (a, b) = (ready(&config, "a"), ready(&config, "b"));
+    assert_eq!((a.single, b.single), (true, false));
+    assert_eq!(
+        (a.sharing(), b.sharing()),
+        (Sharing::Shared, Sharing::PerPrincipal)
+    );
+    let place = Place::toml("[servers.a]\ncommand = 'x'\nsingle = true\nsharing = 'per-principal'");
+    insta::assert_snapshot!(place.tidy(&place.page()), @r"
+    error: `servers.a.sharing` has one for each principal, and `single` one in all
+      project/.outrigger/outrigger.toml:4:1
+         |
+       4 | sharing = 'per-principal'
+         | ^
+      hint: leave out one of them; what is `single` is shared by all principals
+    ");
+}

@@ -133,13 +133,10 @@ impl World {
         assert_eq!(config.fatal().count(), 0, "{}", place.page());
         serve(&mut config, tools);
         let journal = Journal::open(&place.path("state/journal.db")).unwrap();
-        let run = journal
-            .begin(started(), RunOptions::default())
-            .await
-            .unwrap();
+        let run = journal.begin(started(), RunOptions::default()).await;
         let parts = Parts {
             connector: Connector::new("0.0.0", None),
-            run,
+            run: run.unwrap(),
             builtins: Vec::new(),
             approver: Arc::new(outrigger_host::approve::NobodyThere),
             questions: outrigger_host::questions::Questions::default(),
@@ -148,6 +145,7 @@ impl World {
             pins: Arc::new(outrigger_host::pins::Pins::none()),
             shared: None,
             upkeep: None,
+            leases: None,
             artifacts: None,
             traces: None,
         };

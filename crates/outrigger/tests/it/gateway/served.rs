@@ -300,6 +300,11 @@ impl Served {
         kill(&self.child, "-TERM");
     }
 
+    /// Sends a signal that ends nothing.
+    pub(crate) fn poke(&self, signal: &str) {
+        kill(&self.child, signal);
+    }
+
     fn address(&self) -> &str {
         let rest = self.place.strip_prefix("http://").unwrap();
         rest.strip_suffix("/mcp").unwrap()
