@@ -334,8 +334,7 @@ impl Shared {
     }
 
     fn is_open(&self) -> bool {
-        let commands = self.commands.lock().unwrap_or_else(PoisonError::into_inner);
-        commands.is_some()
+        self.queue.is_open()
     }
 
     /// Changes what waits for a person, and returns when that is on disk, or was found not to be so

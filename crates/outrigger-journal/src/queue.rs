@@ -78,6 +78,10 @@ impl Queue {
         self.changed.notify_one();
     }
 
+    pub(crate) fn is_open(&self) -> bool {
+        !self.lock().closed
+    }
+
     /// All that waits, once it is due, or the time has come.
     pub(crate) fn next(&self, until: Option<Instant>) -> Next {
         let mut waiting = self.lock();
