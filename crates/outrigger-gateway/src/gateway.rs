@@ -6,7 +6,7 @@
 use std::collections::{BTreeSet, HashMap};
 use std::fmt::Write as _;
 use std::path::PathBuf;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use futures::future::join_all;
@@ -17,22 +17,22 @@ use outrigger_host::Host;
 use outrigger_host::config::GatewaySettings;
 use outrigger_journal::{Journal, Run};
 use tokio::io::{AsyncRead, AsyncWrite};
-use tokio::sync::Semaphore;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
 use crate::activity::Activity;
-use crate::auth::Auth;
+use crate::auth::{Access, Admitted, Pass};
 use crate::changes::News;
 use crate::clients::Clients;
 use crate::http::Sessions;
 use crate::listen::{self, Listener};
-use crate::message::Fault;
+use crate::message::{self, Fault};
 use crate::parked::Parked;
 use crate::pipe;
 use crate::renew::Present;
 use crate::room::{Place, Room};
 use crate::session::{Made, busy};
+use crate::slots::Slots;
 use crate::tasks::Tasks;
 use crate::tenant::{Identity, Keeper, Tenants};
 use crate::view::Views;
@@ -104,8 +104,7 @@ const LIMITS: Limits = Limits {
 /// What all principals share.
 pub(crate) struct Shared {
     pub(crate) tenants: Tenants,
-    pub(crate) auth: Auth,
-    pub(crate) access: GatewaySettings,
+    pub(crate) access: Arc<Access>,
     pub(crate) limits: Limits,
     /// By the names of servers.
     rooms: Rooms,
@@ -113,7 +112,7 @@ pub(crate) struct Shared {
     /// `serverInfo` as JSON.
     info: String,
     /// A permit for each connection.
-    pub(crate) slots: Arc<Semaphore>,
+    pub(crate) slots: Arc<Slots>,
     pub(crate) activity: Arc<Activity>,
     pub(crate) door: Door,
     pub(crate) began: Timestamp,
@@ -140,9 +139,10 @@ pub(crate) struct Core {
     /// What is told of lists besides that of tools.
     pub(crate) news: Arc<News>,
     pub(crate) sessions: Sessions,
+    pub(crate) access: Arc<Access>,
     pub(crate) limits: Limits,
     /// For the calls of its clients.
-    room: Room,
+    room: Arc<Room>,
     /// By the names of servers, for the calls of all principals.
     rooms: Rooms,
     /// `serverInfo` as JSON.
@@ -172,22 +172,17 @@ impl Gateway {
             "{{\"name\":\"outrigger\",\"title\":\"Outrigger\",\"version\":{}}}",
             quote(&settings.version)
         );
-        let access = settings.access;
-        let rooms = access.servers.iter().map(|(name, limits)| {
-            let room = Room::new(format!("all clients of the server `{name}`"), *limits);
-            (name.clone(), room)
-        });
-        let rooms = Arc::new(rooms.collect());
-        let (most, idle) = (access.max_principals.value, access.idle.value);
+        let rooms = Rooms::default();
+        rooms.allow(&settings.access);
+        let access = Access::new(settings.access);
         let shared = Arc::new(Shared {
-            tenants: Tenants::new(keeper, most, idle),
-            auth: Auth::new(&access),
+            tenants: Tenants::new(keeper, Arc::clone(&access)),
             access,
             limits: LIMITS,
             rooms,
             naming: settings.naming,
             info,
-            slots: Arc::new(Semaphore::new(LIMITS.connections)),
+            slots: Slots::new(LIMITS.connections),
             activity: settings.activity,
             door: Door::new(settings.keys),
             began: Timestamp::now(),
@@ -209,7 +204,11 @@ impl Gateway {
     /// Opens what belongs to whoever runs the gateway, before anybody asks for it. An error says why
     /// that cannot be.
     pub async fn open_local(&self) -> Result<(), String> {
-        let opened = self.shared.tenants.of(&self.shared, &Identity::Local).await;
+        let opened = self
+            .shared
+            .tenants
+            .of(&self.shared, &Admitted::local())
+            .await;
         opened.map(drop).map_err(|unserved| unserved.to_string())
     }
 
@@ -220,6 +219,7 @@ impl Gateway {
         reader: impl AsyncRead + Unpin + Send,
         writer: impl AsyncWrite + Unpin + Send + 'static,
     ) {
+        self.shared.access.has_private_way();
         pipe::serve(&self.shared, reader, writer).await;
     }
 
@@ -263,13 +263,38 @@ impl Gateway {
     }
 }
 
-/// Rooms by the names of servers.
-type Rooms = Arc<HashMap<String, Room>>;
+/// Rooms by the names of servers. Clones are the same ones.
+#[derive(Clone, Default)]
+struct Rooms(Arc<Mutex<HashMap<String, Arc<Room>>>>);
+
+impl Rooms {
+    /// Those that settings name, with what they say.
+    fn allow(&self, settings: &GatewaySettings) {
+        let mut rooms = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        rooms.retain(|name, _| settings.servers.contains_key(name));
+        for (name, limits) in &settings.servers {
+            if let Some(room) = rooms.get(name) {
+                room.allow(*limits);
+            } else {
+                let whose = format!("all clients of the server `{name}`");
+                rooms.insert(name.clone(), Room::new(whose, *limits));
+            }
+        }
+    }
+
+    fn of(&self, server: &ServerName) -> Option<Arc<Room>> {
+        let rooms = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        rooms.get(server.as_str()).cloned()
+    }
+}
 
 impl Shared {
-    /// Connections of clients.
-    pub(crate) fn connections(&self) -> usize {
-        self.limits.connections - self.slots.available_permits()
+    /// Other limits hold for what comes from now on.
+    pub(crate) fn allow(&self, settings: &GatewaySettings) {
+        self.rooms.allow(settings);
+        for core in self.tenants.cores() {
+            core.room.allow(settings.limits_of(core.who.name()));
+        }
     }
 }
 
@@ -279,17 +304,26 @@ impl Core {
     pub(crate) async fn enter(
         &self,
         server: Option<&ServerName>,
-        cancel: &CancellationToken,
+        (cancel, pass): (&CancellationToken, &Pass),
     ) -> Result<[Option<Place>; 2], Fault> {
         if self.drain.is_cancelled() {
             return Err(busy("the gateway is ending"));
         }
-        let own = self.room.enter(cancel).await?;
-        let server = server.and_then(|server| self.rooms.get(server.as_str()));
-        let of_server = match server {
-            Some(room) => Some(room.enter(cancel).await?),
+        let given_up = async || {
+            tokio::select! {
+                () = cancel.cancelled() => {}
+                () = pass.over() => {}
+            }
+        };
+        let own = self.room.enter(given_up()).await?;
+        let of_server = match server.and_then(|server| self.rooms.of(server)) {
+            Some(room) => Some(room.enter(given_up()).await?),
             None => None,
         };
+        if pass.is_over() {
+            let words = "whoever makes the call is not known here any more";
+            return Err(Fault::new(message::INVALID_REQUEST, words));
+        }
         Ok([Some(own), of_server])
     }
 
@@ -304,7 +338,8 @@ impl Core {
             Some(name) => format!("`{name}`"),
             None => "whoever runs the gateway".to_owned(),
         };
-        let room = Room::new(whose, shared.access.limits_of(who.name()));
+        let limits = shared.access.now().settings.limits_of(who.name());
+        let room = Room::new(whose, limits);
         let own = shared.naming == Naming::Own;
         let present = Present::new(host);
         let info = shared.info.clone();
@@ -321,9 +356,10 @@ impl Core {
             kept_tasks: Tasks::default(),
             news: Arc::clone(&news),
             sessions: Sessions::default(),
+            access: Arc::clone(&shared.access),
             limits: shared.limits,
             room,
-            rooms: Arc::clone(&shared.rooms),
+            rooms: shared.rooms.clone(),
             info,
             own_names: own,
             drain: shared.drain.clone(),
@@ -345,6 +381,16 @@ impl Core {
     /// Waits until no call is under way.
     async fn idle(&self) {
         self.room.empty().await;
+    }
+
+    /// Takes nothing new, and waits until what is under way has ended. What waits for somebody who is
+    /// not known any more is given up.
+    pub(crate) async fn retire(&self) {
+        self.stop.cancel();
+        self.parked.clear();
+        self.kept_tasks.give_up_asking();
+        self.tasks.close();
+        self.tasks.wait().await;
     }
 
     /// Waits for at most `grace` for what is under way, and gives up the rest. Nothing new is taken

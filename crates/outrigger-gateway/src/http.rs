@@ -30,13 +30,13 @@ pub(crate) use body::Body;
 pub(crate) use post::whole;
 pub(crate) use sessions::Sessions;
 
-use crate::auth::{Refusal, Way, metadata};
+use crate::auth::{Admitted, Refusal, Way, metadata};
 use crate::changes;
 use crate::gateway::{Core, Shared};
 use crate::message::{self, Fault};
 use crate::outlet::{Outlet, Reply};
 use crate::session::Session;
-use crate::tenant::{Identity, Unserved};
+use crate::tenant::Unserved;
 use crate::web;
 
 /// Where it is served.
@@ -102,7 +102,7 @@ impl Place {
 }
 
 async fn answer(shared: &Arc<Shared>, place: Place, request: Request<Incoming>) -> Answer {
-    if let Err(why) = check::origin(request.headers(), &shared.access, place.here) {
+    if let Err(why) = check::origin(request.headers(), &shared.access.now().settings, place.here) {
         return refused(
             StatusCode::FORBIDDEN,
             &Fault::new(message::INVALID_REQUEST, why),
@@ -125,12 +125,12 @@ async fn answer(shared: &Arc<Shared>, place: Place, request: Request<Incoming>) 
 
 /// What is told of this endpoint as a protected resource; nobody need show who they are for it.
 fn described(shared: &Shared, request: &Request<Incoming>, path: &str) -> Answer {
+    let access = &shared.access.now().settings;
     // Of the endpoint, also where its own path is left out.
     let is_ours = matches!(
         path.strip_prefix(metadata::WELL_KNOWN),
         Some("" | "/" | PATH)
-    ) || shared
-        .access
+    ) || access
         .url
         .as_ref()
         .is_some_and(|url| path.strip_prefix(metadata::WELL_KNOWN) == Some(url.value.path()));
@@ -138,7 +138,7 @@ fn described(shared: &Shared, request: &Request<Incoming>, path: &str) -> Answer
         .headers()
         .get(HOST)
         .and_then(|host| host.to_str().ok());
-    let document = metadata::document(&shared.access, host.unwrap_or("localhost"), PATH);
+    let document = metadata::document(access, host.unwrap_or("localhost"), PATH);
     match document.filter(|_| is_ours) {
         Some(document) => typed(
             StatusCode::OK,
@@ -154,9 +154,10 @@ async fn admitted(
     shared: &Shared,
     place: Place,
     request: &Request<Incoming>,
-) -> Result<Identity, Box<Answer>> {
+) -> Result<Admitted, Box<Answer>> {
     let told = |why: &str| shared.tenants.keeper().refused(place.way.peer, why);
-    let admitted = shared.auth.admit(request.headers(), place.way, told).await;
+    let access = shared.access.now();
+    let admitted = access.admit(request.headers(), place.way, told).await;
     admitted.map_err(|refusal| Box::new(not_admitted(&refusal)))
 }
 
@@ -180,7 +181,7 @@ fn seconds(wait: Duration) -> HeaderValue {
 }
 
 /// What somebody wants of the catalog.
-async fn governed(shared: &Arc<Shared>, who: &Identity, request: Request<Incoming>) -> Answer {
+async fn governed(shared: &Arc<Shared>, who: &Admitted, request: Request<Incoming>) -> Answer {
     if request.method() == Method::POST {
         return post::answer(shared, who, request).await;
     }
@@ -192,12 +193,15 @@ async fn governed(shared: &Arc<Shared>, who: &Identity, request: Request<Incomin
     match shared.tenants.of(shared, who).await {
         Ok(core) if request.method() == Method::GET => standing(&core, &request),
         Ok(core) => end(&core, &request),
-        Err(unserved) => not_served(&unserved),
+        Err(unserved) => not_served(shared, &unserved, request.headers()),
     }
 }
 
 /// The answer to somebody whose servers are not there.
-fn not_served(unserved: &Unserved) -> Answer {
+fn not_served(shared: &Shared, unserved: &Unserved, headers: &HeaderMap) -> Answer {
+    if *unserved == Unserved::Over {
+        return not_admitted(&shared.access.now().ended(headers));
+    }
     let fault = crate::session::busy(&unserved.to_string());
     let mut answer = refused(StatusCode::SERVICE_UNAVAILABLE, &fault);
     answer.headers_mut().insert(RETRY_AFTER, seconds(LATER));

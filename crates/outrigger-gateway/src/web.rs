@@ -106,7 +106,7 @@ async fn numbers(shared: &Shared) -> Answer {
         waiting,
         parked: cores.iter().map(|core| core.parked.len()).sum(),
         sessions: cores.iter().map(|core| core.sessions.len()).sum(),
-        connections: shared.connections(),
+        connections: shared.slots.taken(),
         principals: cores.len(),
         ready: troubles(shared).await.is_empty(),
         journal: journals.reduce(|one, other| (one.0 + other.0, one.1 + other.1)),

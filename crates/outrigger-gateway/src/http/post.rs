@@ -19,12 +19,12 @@ use tokio_util::sync::DropGuard;
 use super::body::{Body, QUIET};
 use super::check::{self, Accepts};
 use super::{Answer, SESSION, document, empty, not_served, plain, refused, session_of, streamed};
+use crate::auth::{Admitted, Pass};
 use crate::client::{Meta, unsupported};
 use crate::gateway::{Core, Shared};
 use crate::message::{self, Fault};
 use crate::outlet::{Outlet, Part};
 use crate::session::{Asked, Session, busy};
-use crate::tenant::Identity;
 
 /// How long a body may take to come.
 const PATIENCE: Duration = Duration::from_mins(1);
@@ -42,7 +42,7 @@ struct Taken<'a> {
 
 pub(super) async fn answer(
     shared: &Arc<Shared>,
-    who: &Identity,
+    who: &Admitted,
     request: Request<Incoming>,
 ) -> Answer {
     let accepts = check::accepts(request.headers());
@@ -91,8 +91,8 @@ pub(super) async fn answer(
     match wire::parse(text) {
         Ok(messages) => match &messages[..] {
             [message] => match shared.tenants.of(shared, who).await {
-                Ok(core) => Box::pin(take(&core, (head, accepts), message)).await,
-                Err(unserved) => not_served(&unserved),
+                Ok(core) => Box::pin(take(&core, &who.pass, (head, accepts), message)).await,
+                Err(unserved) => not_served(shared, &unserved, &head.headers),
             },
             _ => parse(&"no message"),
         },
@@ -134,7 +134,12 @@ fn given_up(status: StatusCode) -> Answer {
 
 type Head = hyper::http::request::Parts;
 
-async fn take(core: &Arc<Core>, (head, accepts): (Head, Accepts), message: &Message<'_>) -> Answer {
+async fn take(
+    core: &Arc<Core>,
+    pass: &Pass,
+    (head, accepts): (Head, Accepts),
+    message: &Message<'_>,
+) -> Answer {
     let bad = |words: &str| {
         let fault = Fault::new(message::INVALID_REQUEST, words);
         refused(StatusCode::BAD_REQUEST, &fault)
@@ -150,10 +155,10 @@ async fn take(core: &Arc<Core>, (head, accepts): (Head, Accepts), message: &Mess
             let modern = (of_body || of_head.is_some()) && !begins;
             let session = match (modern, begins) {
                 (true, _) => match modern_head(&head.headers, of_head, method, message) {
-                    Ok(()) => Session::single(core),
+                    Ok(()) => Session::single(core, pass),
                     Err(fault) => return faulty(&fault, message),
                 },
-                (false, true) => Session::new(core),
+                (false, true) => Session::new(core, pass),
                 (false, false) => match session_of(core, &head.headers) {
                     Ok(session) => session,
                     Err(answer) => return *answer,

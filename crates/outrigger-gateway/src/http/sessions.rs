@@ -50,9 +50,21 @@ impl Sessions {
         self.all().len()
     }
 
+    /// Ends those of clients that nothing lets in any more. Their calls go on.
+    pub(crate) fn end_those_over(&self) {
+        let over = |_: &_, kept: &mut Kept| kept.session.pass().is_over();
+        let over: Vec<_> = self.all().extract_if(over).collect();
+        for (_, kept) in over {
+            kept.session.leave();
+        }
+    }
+
     pub(crate) fn get(&self, id: &HeaderValue) -> Option<Arc<Session>> {
         let mut all = self.all();
         let kept = all.get_mut(id)?;
+        if kept.session.pass().is_over() {
+            return None;
+        }
         kept.used = Instant::now();
         Some(Arc::clone(&kept.session))
     }

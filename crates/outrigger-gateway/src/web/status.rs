@@ -29,7 +29,7 @@ pub(super) async fn page(shared: &Shared) -> Markup {
                 span.badge.bad { "not ready" } " " (told(&troubles.join("; ")))
             }
             span.dim {
-                " · " (sessions) " sessions, " (shared.connections()) " connections"
+                " · " (sessions) " sessions, " (shared.slots.taken()) " connections"
             }
         }
         section aria-labelledby="servers-title" {

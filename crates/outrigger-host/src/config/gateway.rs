@@ -208,6 +208,17 @@ pub struct OAuthResource {
     pub origin: Origin,
 }
 
+impl OAuthResource {
+    /// Whether it says the same, wherever that is written.
+    pub fn is_like(&self, other: &Self) -> bool {
+        let here = Self {
+            origin: other.origin.clone(),
+            ..self.clone()
+        };
+        here == *other
+    }
+}
+
 impl Config {
     /// The configuration for calls of one principal: its mode, and what its servers are given. An error
     /// names what cannot be used.

@@ -8,6 +8,7 @@ mod changes;
 mod hosts;
 mod idle;
 mod isolation;
+mod let_in;
 mod missing;
 mod oauth;
 mod offers;
