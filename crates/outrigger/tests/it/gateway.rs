@@ -18,6 +18,7 @@ mod reload;
 mod sdks;
 pub(crate) mod served;
 mod starting;
+mod strangers;
 mod tasks;
 mod web;
 

@@ -47,7 +47,7 @@ fn answering() -> Value {
 
 /// A call of a client of the modern era that can be asked.
 #[track_caller]
-fn call_asked(somebody: &Somebody<'_>, mut params: Value) -> Value {
+pub(super) fn call_asked(somebody: &Somebody<'_>, mut params: Value) -> Value {
     params["arguments"] = json!({});
     let heard = somebody.heard("tools/call", modern_with(params, answering()));
     heard.json()

@@ -42,7 +42,8 @@ impl<'a> Somebody<'a> {
     /// A request of the modern era.
     #[track_caller]
     pub(crate) fn heard(&self, method: &str, params: Value) -> Heard {
-        let name = params["name"].as_str().or(params["uri"].as_str());
+        let subjects = ["name", "uri", "taskId"].map(|key| params[key].as_str());
+        let name = subjects.into_iter().flatten().next();
         let name = name.unwrap_or_default().to_owned();
         let mut headers = vec![
             ("MCP-Protocol-Version", "2026-07-28"),
@@ -67,8 +68,12 @@ impl<'a> Somebody<'a> {
             Some(name) => format!("Mcp-Name: {name}\r\n"),
             None => String::new(),
         };
-        let message =
-            json!({ "jsonrpc": "2.0", "id": 1, "method": method, "params": modern(params) });
+        let params = if params["_meta"].is_null() {
+            modern(params)
+        } else {
+            params
+        };
+        let message = json!({ "jsonrpc": "2.0", "id": 1, "method": method, "params": params });
         let body = message.to_string();
         let head = format!(
             "POST /mcp HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\nContent-Type: application/json\r\n\
