@@ -336,6 +336,13 @@ impl Session {
     }
 }
 
+impl Drop for Session {
+    /// Whoever is gone follows nothing any more.
+    fn drop(&mut self) {
+        self.over.cancel();
+    }
+}
+
 /// A question that has not been answered yet. Dropped, it is taken back.
 struct Open<'a> {
     session: &'a Session,

@@ -224,6 +224,9 @@ impl Tenants {
         loop {
             let idle = self.access.now().settings.idle.value;
             tokio::time::sleep(idle.min(ROUND)).await;
+            for core in self.cores() {
+                core.sessions.forget_unused();
+            }
             let unwanted: Vec<_> = {
                 let mut all = lock(&self.all);
                 let is_old = |(who, place): &(&Identity, &Arc<Place>)| {

@@ -25,6 +25,10 @@ struct Kept {
     used: Instant,
 }
 
+fn forget_unused(all: &mut HashMap<HeaderValue, Kept>) {
+    all.retain(|_, kept| kept.used.elapsed() < UNUSED || kept.session.is_busy());
+}
+
 impl Sessions {
     fn all(&self) -> MutexGuard<'_, HashMap<HeaderValue, Kept>> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
@@ -37,12 +41,17 @@ impl Sessions {
         let id = HeaderValue::from_str(&URL_SAFE_NO_PAD.encode(bytes)).ok()?;
         let used = Instant::now();
         let mut all = self.all();
-        all.retain(|_, kept| kept.used.elapsed() < UNUSED || kept.session.is_busy());
+        forget_unused(&mut all);
         if all.len() >= most {
             return None;
         }
         all.insert(id.clone(), Kept { session, used });
         Some(id)
+    }
+
+    /// Forgets those that were not used for long.
+    pub(crate) fn forget_unused(&self) {
+        forget_unused(&mut self.all());
     }
 
     /// How many there are.

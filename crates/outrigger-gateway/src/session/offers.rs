@@ -300,8 +300,7 @@ impl Session {
     }
 }
 
-/// A resource whose updates somebody wants to hear of. Others may follow it still when this is dropped:
-/// one update too many does no harm, one too few would.
+/// A resource whose updates somebody wants to hear of, until this is dropped.
 pub(super) struct Followed {
     following: Following,
     uri: String,

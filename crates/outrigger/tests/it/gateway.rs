@@ -5,6 +5,7 @@ mod approvals;
 mod asks;
 mod browser;
 mod changes;
+mod followers;
 mod hosts;
 mod idle;
 mod isolation;
