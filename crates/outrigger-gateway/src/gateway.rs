@@ -10,12 +10,14 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use futures::future::join_all;
+use hyper::header::HeaderValue;
 use jiff::Timestamp;
 use outrigger_connect::ServerName;
 use outrigger_connect::wire::quote;
 use outrigger_host::Host;
 use outrigger_host::config::GatewaySettings;
 use outrigger_journal::{Journal, Run};
+use serde_json::json;
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
@@ -31,8 +33,8 @@ use crate::parked::Parked;
 use crate::pipe;
 use crate::renew::Present;
 use crate::room::{Place, Room};
-use crate::session::{Made, busy};
-use crate::slots::Slots;
+use crate::session::{Made, Session, busy};
+use crate::slots::{Slot, Slots};
 use crate::tasks::Tasks;
 use crate::tenant::{Identity, Keeper, Tenants};
 use crate::view::Views;
@@ -78,34 +80,20 @@ pub struct Record {
     pub run: Option<Run>,
 }
 
-/// Bounds on what clients may do.
-#[derive(Debug, Clone, Copy)]
-pub(crate) struct Limits {
-    /// Requests of one client at one time that take their time.
-    pub(crate) per_client: usize,
-    /// How long a call waits for its server to start.
-    pub(crate) start: Duration,
-    /// Bytes of one message of a client.
-    pub(crate) message: usize,
-    /// Clients that have begun a session, over HTTP.
-    pub(crate) sessions: usize,
-    /// Connections at one time.
-    pub(crate) connections: usize,
-}
+/// How long a call waits for its server to start.
+pub(crate) const START: Duration = Duration::from_secs(60);
 
-const LIMITS: Limits = Limits {
-    per_client: 128,
-    start: Duration::from_secs(60),
-    message: 16 << 20,
-    sessions: 1024,
-    connections: 1024,
-};
+/// Requests of one client at one time that take their time, unless configuration says otherwise.
+const REQUESTS: usize = 128;
+/// Clients of one principal that have begun a session over HTTP, the same.
+const SESSIONS: usize = 1024;
+/// Connections of one principal over HTTP, the same.
+const CONNECTIONS: usize = 1024;
 
 /// What all principals share.
 pub(crate) struct Shared {
     pub(crate) tenants: Tenants,
     pub(crate) access: Arc<Access>,
-    pub(crate) limits: Limits,
     /// By the names of servers.
     rooms: Rooms,
     naming: Naming,
@@ -113,6 +101,8 @@ pub(crate) struct Shared {
     info: String,
     /// A permit for each connection.
     pub(crate) slots: Arc<Slots>,
+    /// One for each session.
+    session_slots: Arc<Slots>,
     pub(crate) activity: Arc<Activity>,
     pub(crate) door: Door,
     pub(crate) began: Timestamp,
@@ -140,7 +130,10 @@ pub(crate) struct Core {
     pub(crate) news: Arc<News>,
     pub(crate) sessions: Sessions,
     pub(crate) access: Arc<Access>,
-    pub(crate) limits: Limits,
+    /// A place for each of its connections over HTTP.
+    pub(crate) connections: Arc<Slots>,
+    /// For the sessions of all principals.
+    session_slots: Arc<Slots>,
     /// For the calls of its clients.
     room: Arc<Room>,
     /// By the names of servers, for the calls of all principals.
@@ -174,15 +167,17 @@ impl Gateway {
         );
         let rooms = Rooms::default();
         rooms.allow(&settings.access);
+        let slots = Slots::new(settings.access.max_connections.value);
+        let session_slots = Slots::new(settings.access.max_sessions.value);
         let access = Access::new(settings.access);
         let shared = Arc::new(Shared {
             tenants: Tenants::new(keeper, Arc::clone(&access)),
             access,
-            limits: LIMITS,
             rooms,
             naming: settings.naming,
             info,
-            slots: Slots::new(LIMITS.connections),
+            slots,
+            session_slots,
             activity: settings.activity,
             door: Door::new(settings.keys),
             began: Timestamp::now(),
@@ -288,12 +283,32 @@ impl Rooms {
     }
 }
 
+/// A principal in a sentence.
+fn whose(who: &Identity) -> String {
+    match who.name() {
+        Some(name) => format!("`{name}`"),
+        None => "whoever runs the gateway".to_owned(),
+    }
+}
+
+/// The key below `gateway` says how many there may be.
+fn too_many(words: &str, (key, limit): (&str, &str)) -> Fault {
+    let mut fault = busy(&format!("{words} (`gateway.{key}`)"));
+    fault.data = Some(json!({ "limit": limit }));
+    fault
+}
+
 impl Shared {
     /// Other limits hold for what comes from now on.
     pub(crate) fn allow(&self, settings: &GatewaySettings) {
         self.rooms.allow(settings);
+        self.slots.resize(settings.max_connections.value);
+        self.session_slots.resize(settings.max_sessions.value);
         for core in self.tenants.cores() {
-            core.room.allow(settings.limits_of(core.who.name()));
+            let limits = settings.limits_of(core.who.name());
+            core.room.allow(limits);
+            let connections = limits.connections.unwrap_or(CONNECTIONS);
+            core.connections.resize(connections);
         }
     }
 }
@@ -327,6 +342,45 @@ impl Core {
         Ok([Some(own), of_server])
     }
 
+    /// Keeps a session; its id.
+    pub(crate) fn keep(&self, session: Arc<Session>) -> Result<HeaderValue, Fault> {
+        let whose = self.who.name();
+        let limits = self.access.now().settings.limits_of(whose);
+        let most = limits.sessions.unwrap_or(SESSIONS);
+        self.sessions.make_room();
+        if self.sessions.len() >= most {
+            let words = format!("{most} sessions of {} are open", self.whose());
+            return Err(too_many(&words, ("limits.sessions", "sessions")));
+        }
+        let Some(slot) = self.session_slots.try_take() else {
+            return Err(too_many(
+                "too many sessions of all clients are open",
+                ("max_sessions", "max_sessions"),
+            ));
+        };
+        let kept = self.sessions.add(session, slot);
+        kept.ok_or_else(|| busy("there is no randomness for a session"))
+    }
+
+    /// How many requests of one client may be under way.
+    pub(crate) fn requests(&self) -> usize {
+        let limits = self.access.now().settings.limits_of(self.who.name());
+        limits.requests.unwrap_or(REQUESTS)
+    }
+
+    /// A place for a connection.
+    pub(crate) fn connect(&self) -> Result<Slot, Fault> {
+        self.connections.try_take().ok_or_else(|| {
+            let words = format!("too many connections of {} are open", self.whose());
+            too_many(&words, ("limits.connections", "connections"))
+        })
+    }
+
+    /// The principal in a sentence.
+    fn whose(&self) -> String {
+        whose(&self.who)
+    }
+
     /// Begins to serve the tools of `host`, whose questions `clients` answer.
     pub(crate) fn start(
         shared: &Arc<Shared>,
@@ -334,12 +388,8 @@ impl Core {
         (host, clients): (Host, Clients),
         kept: Option<PathBuf>,
     ) -> Arc<Self> {
-        let whose = match who.name() {
-            Some(name) => format!("`{name}`"),
-            None => "whoever runs the gateway".to_owned(),
-        };
         let limits = shared.access.now().settings.limits_of(who.name());
-        let room = Room::new(whose, limits);
+        let room = Room::new(whose(who), limits);
         let own = shared.naming == Naming::Own;
         let present = Present::new(host);
         let info = shared.info.clone();
@@ -357,7 +407,8 @@ impl Core {
             news: Arc::clone(&news),
             sessions: Sessions::default(),
             access: Arc::clone(&shared.access),
-            limits: shared.limits,
+            connections: Slots::new(limits.connections.unwrap_or(CONNECTIONS)),
+            session_slots: Arc::clone(&shared.session_slots),
             room,
             rooms: shared.rooms.clone(),
             info,

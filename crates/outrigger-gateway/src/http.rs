@@ -12,12 +12,12 @@ mod sessions;
 
 use std::convert::Infallible;
 use std::net::IpAddr;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use hyper::body::Incoming;
 use hyper::header::{
-    ALLOW, CACHE_CONTROL, CONTENT_TYPE, HOST, HeaderName, HeaderValue, RETRY_AFTER,
+    ALLOW, CACHE_CONTROL, CONNECTION, CONTENT_TYPE, HOST, HeaderName, HeaderValue, RETRY_AFTER,
     WWW_AUTHENTICATE,
 };
 use hyper::server::conn::http1;
@@ -36,6 +36,7 @@ use crate::gateway::{Core, Shared};
 use crate::message::{self, Fault};
 use crate::outlet::{Outlet, Reply};
 use crate::session::Session;
+use crate::slots::Slot;
 use crate::tenant::Unserved;
 use crate::web;
 
@@ -66,9 +67,13 @@ pub(crate) async fn serve(shared: Arc<Shared>, stream: TcpStream) {
             loopback: here.ip().is_loopback(),
         },
     };
+    let held = Arc::new(Held::default());
     let service = service_fn(move |request| {
-        let shared = Arc::clone(&shared);
-        async move { Ok::<_, Infallible>(Box::pin(answer(&shared, place, request)).await) }
+        let (shared, held) = (Arc::clone(&shared), Arc::clone(&held));
+        async move {
+            let answer = Box::pin(answer(&shared, (place, &held), request));
+            Ok::<_, Infallible>(answer.await)
+        }
     });
     let connection = http1::Builder::new()
         .timer(TokioTimer::new())
@@ -101,7 +106,33 @@ impl Place {
     }
 }
 
-async fn answer(shared: &Arc<Shared>, place: Place, request: Request<Incoming>) -> Answer {
+/// Whose connection it is: that of the principal of its last request.
+#[derive(Default)]
+struct Held(Mutex<Option<Slot>>);
+
+impl Held {
+    /// It is this principal's from now on; an error is the answer where that has too many.
+    fn by(&self, core: &Core) -> Result<(), Box<Answer>> {
+        let mut held = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        if held.as_ref().is_none_or(|it| !it.is_of(&core.connections)) {
+            let slot = core.connect().map_err(|fault| {
+                let mut answer = refused(StatusCode::SERVICE_UNAVAILABLE, &fault);
+                let headers = answer.headers_mut();
+                headers.insert(RETRY_AFTER, seconds(LATER));
+                headers.insert(CONNECTION, HeaderValue::from_static("close"));
+                Box::new(answer)
+            })?;
+            *held = Some(slot);
+        }
+        Ok(())
+    }
+}
+
+async fn answer(
+    shared: &Arc<Shared>,
+    (place, held): (Place, &Held),
+    request: Request<Incoming>,
+) -> Answer {
     if let Err(why) = check::origin(request.headers(), &shared.access.now().settings, place.here) {
         return refused(
             StatusCode::FORBIDDEN,
@@ -110,7 +141,7 @@ async fn answer(shared: &Arc<Shared>, place: Place, request: Request<Incoming>) 
     }
     match (request.uri().path(), request.method()) {
         (PATH, _) => match admitted(shared, place, &request).await {
-            Ok(who) => governed(shared, &who, request).await,
+            Ok(who) => governed(shared, (&who, held), request).await,
             Err(answer) => *answer,
         },
         (path, &Method::GET) if path.starts_with(metadata::WELL_KNOWN) => {
@@ -181,9 +212,13 @@ fn seconds(wait: Duration) -> HeaderValue {
 }
 
 /// What somebody wants of the catalog.
-async fn governed(shared: &Arc<Shared>, who: &Admitted, request: Request<Incoming>) -> Answer {
+async fn governed(
+    shared: &Arc<Shared>,
+    (who, held): (&Admitted, &Held),
+    request: Request<Incoming>,
+) -> Answer {
     if request.method() == Method::POST {
-        return post::answer(shared, who, request).await;
+        return post::answer(shared, (who, held), request).await;
     }
     if !matches!(request.method(), &Method::GET | &Method::DELETE)
         || !request.headers().contains_key(SESSION)
@@ -191,8 +226,11 @@ async fn governed(shared: &Arc<Shared>, who: &Admitted, request: Request<Incomin
         return not_allowed();
     }
     match shared.tenants.of(shared, who).await {
-        Ok(core) if request.method() == Method::GET => standing(&core, &request),
-        Ok(core) => end(&core, &request),
+        Ok(core) => match held.by(&core) {
+            Err(answer) => *answer,
+            Ok(()) if request.method() == Method::GET => standing(&core, &request),
+            Ok(()) => end(&core, &request),
+        },
         Err(unserved) => not_served(shared, &unserved, request.headers()),
     }
 }

@@ -17,7 +17,7 @@ use tokio::net::{UnixListener, UnixStream};
 
 use crate::gateway::Shared;
 use crate::http;
-use crate::slots::Slots;
+use crate::slots::{Slot, Slots};
 
 /// After a failure to accept (too many open files, as a rule).
 const PAUSE: Duration = Duration::from_millis(100);
@@ -152,13 +152,24 @@ pub(crate) async fn serve(shared: &Arc<Shared>, listener: Listener) {
     }
 }
 
+/// A place for one more connection.
+fn slot(room: &Arc<Slots>) -> Option<Slot> {
+    let slot = room.try_take();
+    if slot.is_none() {
+        tracing::warn!(
+            "a connection was closed at once: there are as many as `gateway.max_connections` allows"
+        );
+    }
+    slot
+}
+
 async fn accept(shared: &Arc<Shared>, Listener(listener): &Listener, room: &Arc<Slots>) {
     loop {
         let taken = match listener {
             Kind::Tcp(listener) => listener.accept().await.map(|(stream, _)| {
                 // Answers are small, and each is waited for.
                 let _ = stream.set_nodelay(true);
-                let (shared, slot) = (Arc::clone(shared), room.try_take());
+                let (shared, slot) = (Arc::clone(shared), slot(room));
                 shared.tasks.clone().spawn(async move {
                     if let Some(_slot) = slot {
                         Box::pin(http::serve(shared, stream)).await;
@@ -167,7 +178,7 @@ async fn accept(shared: &Arc<Shared>, Listener(listener): &Listener, room: &Arc<
             }),
             #[cfg(unix)]
             Kind::Socket(listener, _) => listener.accept().await.map(|(stream, _)| {
-                let (shared, slot) = (Arc::clone(shared), room.try_take());
+                let (shared, slot) = (Arc::clone(shared), slot(room));
                 shared.tasks.clone().spawn(async move {
                     if let Some(_slot) = slot {
                         let (reader, writer) = stream.into_split();

@@ -63,7 +63,7 @@ async fn read(
     outlet: &Outlet,
 ) {
     let limits = FrameLimits {
-        bytes: core.limits.message,
+        bytes: core.access.now().settings.max_message.value,
         depth: DEPTH,
     };
     let mut frames = FrameReader::new(Framing::Newline, limits);

@@ -180,6 +180,7 @@ mod tests {
             concurrent_calls: Some(concurrent),
             calls_per_minute: rate,
             queue: Some(queue),
+            ..ClientLimits::default()
         }
     }
 

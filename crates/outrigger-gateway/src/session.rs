@@ -190,12 +190,12 @@ impl Session {
     /// Leaves a request to a task of its own, if its client has not too many of them.
     async fn begin(self: &Arc<Self>, asked: &Asked<'_>, client: Arc<Client>) {
         let key = asked.id.get().to_owned();
-        let most = self.core.limits.per_client;
+        let most = self.core.requests();
         let fault = {
             let mut running = lock(&self.running);
             if running.len() >= most {
                 Some(busy(&format!(
-                    "{most} requests of this client are under way"
+                    "{most} requests of this client are under way (`gateway.limits.requests`)"
                 )))
             } else if running.contains_key(&key) {
                 let words = "a request with this id is under way";

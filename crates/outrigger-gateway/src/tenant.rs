@@ -225,7 +225,7 @@ impl Tenants {
             let idle = self.access.now().settings.idle.value;
             tokio::time::sleep(idle.min(ROUND)).await;
             for core in self.cores() {
-                core.sessions.forget_unused();
+                core.sessions.make_room();
             }
             let unwanted: Vec<_> = {
                 let mut all = lock(&self.all);

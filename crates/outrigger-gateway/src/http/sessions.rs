@@ -1,7 +1,7 @@
 //! Sessions of the legacy era, by the id that each request names.
 //!
-//! Promises: an id cannot be guessed; bounded in number, and one that was not used for long is
-//! forgotten first.
+//! Promises: an id cannot be guessed; one that was not used for long is forgotten. Leaves out: how many
+//! there may be.
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -12,6 +12,7 @@ use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 use hyper::header::HeaderValue;
 
 use crate::session::Session;
+use crate::slots::Slot;
 
 /// A session that was not used for this long may go. Clients begin another one then.
 const UNUSED: Duration = Duration::from_mins(60);
@@ -23,6 +24,7 @@ pub(crate) struct Sessions(Mutex<HashMap<HeaderValue, Kept>>);
 struct Kept {
     session: Arc<Session>,
     used: Instant,
+    _slot: Slot,
 }
 
 fn forget_unused(all: &mut HashMap<HeaderValue, Kept>) {
@@ -34,23 +36,22 @@ impl Sessions {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Keeps a session; its id. `None`: there are `most` already, or there is no randomness.
-    pub(crate) fn add(&self, session: Arc<Session>, most: usize) -> Option<HeaderValue> {
+    /// Keeps a session; its id. `None`: there is no randomness.
+    pub(crate) fn add(&self, session: Arc<Session>, slot: Slot) -> Option<HeaderValue> {
         let mut bytes = [0; 24];
         getrandom::fill(&mut bytes).ok()?;
         let id = HeaderValue::from_str(&URL_SAFE_NO_PAD.encode(bytes)).ok()?;
-        let used = Instant::now();
-        let mut all = self.all();
-        forget_unused(&mut all);
-        if all.len() >= most {
-            return None;
-        }
-        all.insert(id.clone(), Kept { session, used });
+        let kept = Kept {
+            session,
+            used: Instant::now(),
+            _slot: slot,
+        };
+        self.all().insert(id.clone(), kept);
         Some(id)
     }
 
     /// Forgets those that were not used for long.
-    pub(crate) fn forget_unused(&self) {
+    pub(crate) fn make_room(&self) {
         forget_unused(&mut self.all());
     }
 

@@ -3,6 +3,7 @@
 
 mod approvals;
 mod asks;
+mod bounds;
 mod browser;
 mod changes;
 mod followers;

@@ -18,12 +18,12 @@ use crate::scripted::{Log, lab};
 const PING: &str = r#"{ "jsonrpc": "2.0", "id": 5, "method": "ping" }"#;
 
 /// A token, and the line that knows it.
-struct Made {
-    token: String,
+pub(super) struct Made {
+    pub(super) token: String,
     hash: String,
 }
 
-fn made(place: &Place) -> Made {
+pub(super) fn made(place: &Place) -> Made {
     let made = place.json(&["gateway", "token", "somebody", "--json"]);
     let text = |key: &str| made[key].as_str().unwrap().to_owned();
     Made {
@@ -33,7 +33,7 @@ fn made(place: &Place) -> Made {
 }
 
 /// The whole configuration of the person.
-fn configure(place: &Place, toml: &str) {
+pub(super) fn configure(place: &Place, toml: &str) {
     let always = "[builtin]\ntime = false\nworkspace = false\n";
     place.write(
         "config/outrigger/outrigger.toml",
@@ -41,7 +41,7 @@ fn configure(place: &Place, toml: &str) {
     );
 }
 
-fn entry(name: &str, tokens: &[&Made], more: &str) -> String {
+pub(super) fn entry(name: &str, tokens: &[&Made], more: &str) -> String {
     let hashes: Vec<_> = tokens.iter().map(|made| made.hash.as_str()).collect();
     format!("[gateway.principals.{name}]\ntoken = {hashes:?}\n{more}\n")
 }
