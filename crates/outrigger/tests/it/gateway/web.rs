@@ -4,6 +4,7 @@
 use serde_json::{Value, json};
 
 use super::browser::Browser;
+use super::principals::principal;
 use super::served::Served;
 use super::text;
 use crate::place::{Place, fixture, until};
@@ -199,6 +200,24 @@ fn what_is_sent_from_elsewhere_decides_nothing() {
         assert_eq!(decide(here, "same-origin", cookie, &good), 303);
         assert_eq!(text(&waiting.join().unwrap()), "a");
     });
+}
+
+#[test]
+fn the_page_of_approvals_is_there_before_anybody_has_come() {
+    let (place, _) = lab();
+    principal(&place, "alice", "");
+    let served = Served::start(&place, &[]);
+    let get = |path: &str, cookie: &str| served.request("GET", path, &[("Cookie", cookie)], b"");
+    assert_eq!(get("/approvals", "").status, 401);
+    let path = door(&place);
+    let entered = get(path.strip_prefix(&page(&served)).unwrap(), "");
+    assert_eq!(entered.status, 303, "{entered:?}");
+    let cookie = entered.header("set-cookie").unwrap();
+    let cookie = cookie.split(';').next().unwrap();
+    let shown = get("/approvals", cookie);
+    assert_eq!(shown.status, 200, "{shown:?}");
+    assert!(shown.body.contains("No call waits for you."), "{shown:?}");
+    assert_eq!(get("/approvals/other", cookie).status, 404);
 }
 
 #[test]
