@@ -149,6 +149,13 @@ async fn answer(
         }
         _ => {
             let local = place.is_local() && check::is_direct(request.headers());
+            // Whoever shows a token from elsewhere sees what is theirs.
+            if !local && web::is_for_principals(&request) {
+                return match admitted(shared, place, &request).await {
+                    Ok(who) => web::own(shared, &who, request.uri().path()).await,
+                    Err(answer) => *answer,
+                };
+            }
             web::answer(shared, request, local).await
         }
     }
