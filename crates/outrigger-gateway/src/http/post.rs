@@ -44,7 +44,7 @@ struct Taken<'a> {
 
 pub(super) async fn answer(
     shared: &Arc<Shared>,
-    (who, held): (&Admitted, &Held),
+    (who, connection): (&Admitted, &Held),
     request: Request<Incoming>,
 ) -> Answer {
     let accepts = check::accepts(request.headers());
@@ -95,7 +95,7 @@ pub(super) async fn answer(
     match wire::parse(text) {
         Ok(messages) => match &messages[..] {
             [message] => match shared.tenants.of(shared, who).await {
-                Ok(core) => match held.by(&core) {
+                Ok(core) => match connection.by(&core) {
                     Ok(()) => Box::pin(take(&core, &who.pass, (head, accepts), message)).await,
                     Err(answer) => *answer,
                 },

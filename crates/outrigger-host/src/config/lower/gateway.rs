@@ -140,13 +140,30 @@ fn written(report: &Report<'_>, path: &[&str], entry: &Entry) -> WrittenKey {
     }
 }
 
-fn plain(report: &mut Report<'_>, entry: &Entry, gateway: &mut GatewaySettings) {
-    fn over<T>(slot: &mut Setting<T>, report: &Report<'_>, entry: &Entry, read: Option<T>) {
-        if let Some(value) = read {
-            let origin = report.origin(entry.at);
-            slot.replace(Setting { value, origin });
-        }
+fn over<T>(slot: &mut Setting<T>, report: &Report<'_>, entry: &Entry, read: Option<T>) {
+    if let Some(value) = read {
+        let origin = report.origin(entry.at);
+        slot.replace(Setting { value, origin });
     }
+}
+
+/// How many of something there may be, or how large.
+fn bound(report: &mut Report<'_>, key: &str, entry: &Entry, gateway: &mut GatewaySettings) {
+    let node = &entry.node;
+    if entry.key == "max_message" {
+        let most = value::size(report, key, node);
+        return over(&mut gateway.max_message, report, entry, most);
+    }
+    let most = value::count(report, key, node);
+    let slot = match entry.key.as_str() {
+        "max_sessions" => &mut gateway.max_sessions,
+        "max_connections" => &mut gateway.max_connections,
+        _ => &mut gateway.max_principals,
+    };
+    over(slot, report, entry, most);
+}
+
+fn plain(report: &mut Report<'_>, entry: &Entry, gateway: &mut GatewaySettings) {
     let key = join("gateway", &entry.key);
     let node = &entry.node;
     match entry.key.as_str() {
@@ -167,21 +184,8 @@ fn plain(report: &mut Report<'_>, entry: &Entry, gateway: &mut GatewaySettings) 
             let open = value::truth(report, &key, node);
             over(&mut gateway.open_loopback, report, entry, open);
         }
-        "max_message" => {
-            let most = value::size(report, &key, node);
-            over(&mut gateway.max_message, report, entry, most);
-        }
-        "max_sessions" => {
-            let most = value::count(report, &key, node);
-            over(&mut gateway.max_sessions, report, entry, most);
-        }
-        "max_connections" => {
-            let most = value::count(report, &key, node);
-            over(&mut gateway.max_connections, report, entry, most);
-        }
-        "max_principals" => {
-            let most = value::count(report, &key, node);
-            over(&mut gateway.max_principals, report, entry, most);
+        "max_principals" | "max_message" | "max_sessions" | "max_connections" => {
+            bound(report, &key, entry, gateway);
         }
         "idle" => {
             let idle = value::duration(report, &key, node);
@@ -408,8 +412,7 @@ fn principal(
             "limits" => {
                 let path = [path[0], path[1], "limits"];
                 let own = &mut principal.limits;
-                let Noted(of_limits) = limits(report, (&path, &LIMITS), &entry.node, own);
-                noted.extend(of_limits);
+                noted.extend(limits(report, (&path, &LIMITS), &entry.node, own).0);
             }
             "servers" => {
                 for server in value::table(report, &key, &entry.node).unwrap_or_default() {
