@@ -19,6 +19,7 @@ use crate::link::Link;
 use crate::link::http::mirror::Mirror;
 use crate::listening::Listening;
 use crate::rpc::Rpc;
+use crate::subscribing::Followers;
 use crate::{CallError, Deadlines, Limits, ListError, Protocol, ServerName, TraceContext};
 
 /// The two generations of the protocol.
@@ -171,6 +172,7 @@ pub(crate) struct Inner {
     /// Changes of what the server offers are listened for.
     pub(crate) listening: Once,
     pub(crate) listens_for: Listening,
+    pub(crate) followers: Followers,
     /// One permit for each call that may be under way.
     pub(crate) slots: Semaphore,
     /// Arguments to repeat in headers, by tool.

@@ -31,6 +31,7 @@ use crate::link::{Ends, Inbox, Link};
 use crate::listening::Listening;
 use crate::oauth::{Authorizer, LoginMark};
 use crate::rpc::{Failure, Rpc};
+use crate::subscribing::Followers;
 use crate::tap::{self, Tap, Taps};
 use crate::{
     ConnectError, Connection, HttpSpec, InProcessSpec, OAuth, Protocol, ServePipe, ServerName,
@@ -465,6 +466,7 @@ impl<'a> Attempt<'a> {
             client: self.identity.clone(),
             listening: Once::new(),
             listens_for: Listening::default(),
+            followers: Followers::default(),
             slots: Semaphore::new(
                 self.spec
                     .limits

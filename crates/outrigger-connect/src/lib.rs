@@ -51,5 +51,6 @@ pub use spec::{
     Deadlines, Framing, HttpSpec, InProcessSpec, Limits, Protocol, ServePipe, ServerSpec,
     StdioSpec, TransportSpec,
 };
+pub use subscribing::Followed;
 pub use tap::{Crossing, Direction, HttpPart, Tap};
 pub use trace::TraceContext;

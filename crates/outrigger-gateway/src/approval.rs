@@ -1,5 +1,5 @@
 //! Who approves the calls of clients: what a person said earlier, then the client itself, or whoever
-//! looks at the queue, as configured.
+//! looks at the queue, as configured when the call is made.
 //!
 //! Promises: a client is told that its call waits, so that it does not give it up, and a call whose
 //! client has gone waits no more.
@@ -22,12 +22,10 @@ const TOLD: Duration = Duration::from_secs(5);
 /// How far a call comes by waiting: less than whatever its server will tell of.
 const STEP: f64 = 1e-6;
 
-/// Who approves the calls of clients.
+/// Who approves the calls of clients. After `earlier`, who is asked is what `[gateway] approvals` says.
 pub struct Approvers {
     /// What was said earlier.
     pub earlier: Arc<dyn Approver>,
-    /// Who is asked then, one after the other until somebody answers.
-    pub ways: Vec<ApprovalWay>,
     /// Where calls wait.
     pub queue: Option<Queue>,
 }
@@ -47,16 +45,13 @@ impl Approval {
 #[async_trait]
 impl Approver for Approval {
     async fn ask(&self, question: Question<'_>) -> Answer {
-        let Approvers {
-            earlier,
-            ways,
-            queue,
-        } = &self.approvers;
+        let Approvers { earlier, queue } = &self.approvers;
         let mut answer = earlier.ask(question).await;
         let Some(flight) = self.clients.current() else {
             return answer;
         };
-        for way in ways {
+        let access = flight.access();
+        for way in &access.settings.approvals.value {
             if !answer.is_nobody() {
                 break;
             }
@@ -79,7 +74,8 @@ impl Approver for Approval {
 
 /// Lets a call wait in the queue, while its client is there.
 async fn wait(queue: &Queue, flight: &Flight, question: Question<'_>) -> Answer {
-    let waiting = match queue.enter(question).await {
+    let patience = flight.access().settings.approval_timeout.value;
+    let waiting = match queue.enter(question, patience).await {
         Ok(waiting) => waiting,
         Err(error) => {
             tracing::warn!(%error, "a call cannot wait for its approval");

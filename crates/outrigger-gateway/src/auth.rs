@@ -2,19 +2,22 @@
 //!
 //! Promises: whoever has to show who they are is nobody until they have; what they show is compared in
 //! constant time, goes nowhere else, and stands in no message; failures are counted by address, and
-//! one that keeps failing is told to wait. A valid token is never kept out by the failures of others.
+//! one that keeps failing is told to wait. A valid token is never kept out by the failures of others. Who was
+//! let in by what the configuration does not know any more is nobody from then on.
 //! Source: RFC 6750; MCP 2025-11-25 and 2026-07-28, "Authorization".
 
 mod jwt;
 mod keys;
 pub(crate) mod metadata;
+mod pass;
 mod signature;
 mod throttle;
 mod token;
 
 use std::fmt::Write as _;
 use std::net::IpAddr;
-use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, PoisonError, RwLock};
 use std::time::Duration;
 
 use hyper::header::{AUTHORIZATION, HOST};
@@ -27,6 +30,7 @@ use jwt::Jwts;
 use throttle::Throttle;
 use token::Tokens;
 
+pub(crate) use pass::{Admitted, Pass};
 pub use token::{Token, TokenError};
 
 /// Why a request is nobody's.
@@ -60,12 +64,21 @@ pub(crate) enum Failure {
 /// When somebody may try again of whom it cannot be told who they are.
 const LATER: Duration = Duration::from_secs(10);
 
+/// Who may connect, and how much each may do, as the configuration says now.
+pub(crate) struct Access {
+    now: RwLock<Arc<Auth>>,
+    /// Whoever runs the gateway has a way in that is theirs alone.
+    private: AtomicBool,
+}
+
 /// Lets clients in.
 pub(crate) struct Auth {
     tokens: Tokens,
-    jwts: Option<Jwts>,
-    throttle: Throttle,
-    access: GatewaySettings,
+    oauth: Option<(Arc<Jwts>, Pass)>,
+    /// Of those who show nothing on loopback.
+    open: Pass,
+    throttle: Arc<Throttle>,
+    pub(crate) settings: GatewaySettings,
 }
 
 /// Where a request came in.
@@ -76,14 +89,85 @@ pub(crate) struct Way {
     pub(crate) loopback: bool,
 }
 
-impl Auth {
-    pub(crate) fn new(access: &GatewaySettings) -> Self {
-        Self {
-            tokens: Tokens::new(access),
-            jwts: access.oauth.as_ref().and_then(Jwts::new),
-            throttle: Throttle::default(),
-            access: access.clone(),
+impl Access {
+    pub(crate) fn new(settings: GatewaySettings) -> Arc<Self> {
+        let auth = Arc::new(Auth::new(settings));
+        Arc::new(Self {
+            now: RwLock::new(auth),
+            private: AtomicBool::new(false),
+        })
+    }
+
+    /// As it is now.
+    pub(crate) fn now(&self) -> Arc<Auth> {
+        let auth = self.now.read().unwrap_or_else(PoisonError::into_inner);
+        Arc::clone(&auth)
+    }
+
+    /// Whoever runs the gateway comes by a pipe or a socket as well, where nobody is asked.
+    pub(crate) fn has_private_way(&self) {
+        self.private.store(true, Ordering::Relaxed);
+    }
+
+    /// Whether somebody may come still; of those whom the authorization server knows it knows who.
+    pub(crate) fn may_come(&self, who: &Identity) -> bool {
+        let auth = self.now();
+        match who.name() {
+            Some(name) => auth.oauth.is_some() || auth.tokens.knows(name),
+            None => auth.is_open() || self.private.load(Ordering::Relaxed),
         }
+    }
+
+    /// Goes over to other settings: from here on nobody is let in by what they do not know.
+    pub(crate) fn change(&self, settings: GatewaySettings) {
+        let mut now = self.now.write().unwrap_or_else(PoisonError::into_inner);
+        let mut auth = Auth::new(settings);
+        let over = auth.follow(&now);
+        *now = Arc::new(auth);
+        drop(now);
+        for pass in over {
+            pass.end();
+        }
+    }
+}
+
+impl Auth {
+    fn new(settings: GatewaySettings) -> Self {
+        let jwts = settings.oauth.as_ref().and_then(Jwts::new);
+        Self {
+            tokens: Tokens::new(&settings),
+            oauth: jwts.map(|jwts| (Arc::new(jwts), Pass::default())),
+            open: Pass::default(),
+            throttle: Arc::default(),
+            settings,
+        }
+    }
+
+    /// Takes over what lets in as before, and returns the passes that are over.
+    fn follow(&mut self, before: &Self) -> Vec<Pass> {
+        self.throttle = Arc::clone(&before.throttle);
+        let mut over = self.tokens.follow(&before.tokens);
+        let is_same = match (&self.settings.oauth, &before.settings.oauth) {
+            (Some(now), Some(before)) => now.is_like(before),
+            _ => false,
+        };
+        if is_same {
+            // With the keys that it knows.
+            self.oauth.clone_from(&before.oauth);
+        } else if let Some((_, pass)) = &before.oauth {
+            over.push(pass.clone());
+        }
+        if self.is_open() {
+            self.open = before.open.clone();
+        } else {
+            over.push(before.open.clone());
+        }
+        over
+    }
+
+    /// Whether those of this machine may show nothing.
+    fn is_open(&self) -> bool {
+        !self.settings.knows_anybody() || self.settings.open_loopback.value
     }
 
     /// Who a request is from. `told` hears of failures, as often as is good.
@@ -92,17 +176,19 @@ impl Auth {
         headers: &HeaderMap,
         way: Way,
         told: impl FnOnce(&str),
-    ) -> Result<Identity, Refusal> {
-        if way.loopback && !self.access.knows_anybody() {
-            return Ok(Identity::Local);
+    ) -> Result<Admitted, Refusal> {
+        let local = || Admitted {
+            who: Identity::Local,
+            pass: self.open.clone(),
+        };
+        if way.loopback && !self.settings.knows_anybody() {
+            return Ok(local());
         }
         let failure = match bearer(headers) {
-            Ok(None) if way.loopback && self.access.open_loopback.value => {
-                return Ok(Identity::Local);
-            }
+            Ok(None) if way.loopback && self.is_open() => return Ok(local()),
             Ok(None) => Failure::Nothing,
             Ok(Some(token)) => match self.known(token).await {
-                Ok(name) => return Ok(Identity::Named(name)),
+                Ok(admitted) => return Ok(admitted),
                 Err(failure) => failure,
             },
             Err(failure) => failure,
@@ -119,14 +205,26 @@ impl Auth {
         Err(self.refusal(&failure, headers))
     }
 
-    async fn known(&self, token: &str) -> Result<Arc<str>, Failure> {
-        if let Some(name) = self.tokens.owner(token) {
-            return Ok(name);
+    async fn known(&self, token: &str) -> Result<Admitted, Failure> {
+        if let Some(owner) = self.tokens.owner(token) {
+            return Ok(owner);
         }
-        match &self.jwts {
-            Some(jwts) => Box::pin(jwts.owner(token)).await,
+        match &self.oauth {
+            Some((jwts, pass)) => Ok(Admitted {
+                who: Identity::Named(Box::pin(jwts.owner(token)).await?),
+                pass: pass.clone(),
+            }),
             None => Err(Failure::Invalid("the token is not known here".to_owned())),
         }
+    }
+
+    /// What is said to somebody who was let in, and is not any more.
+    pub(crate) fn ended(&self, headers: &HeaderMap) -> Refusal {
+        let failure = match bearer(headers) {
+            Ok(Some(_)) => Failure::Invalid("the token is not known here any more".to_owned()),
+            _ => Failure::Nothing,
+        };
+        self.refusal(&failure, headers)
     }
 
     fn refusal(&self, failure: &Failure, headers: &HeaderMap) -> Refusal {
@@ -152,11 +250,11 @@ impl Auth {
             let _ = write!(challenge, ", {name}=\"{}\"", quotable(value));
         };
         let host = headers.get(HOST).and_then(|host| host.to_str().ok());
-        let place = metadata::place(&self.access, host.unwrap_or("localhost"), http::PATH);
+        let place = metadata::place(&self.settings, host.unwrap_or("localhost"), http::PATH);
         if let Some(place) = place {
             add("resource_metadata", &place);
         }
-        let scopes = self.access.oauth.iter().flat_map(|oauth| &oauth.scopes);
+        let scopes = self.settings.oauth.iter().flat_map(|oauth| &oauth.scopes);
         let scopes: Vec<_> = scopes.map(String::as_str).collect();
         if !scopes.is_empty() {
             add("scope", &scopes.join(" "));

@@ -12,6 +12,7 @@ use serde_json::Number;
 use serde_json::value::RawValue;
 use tokio::sync::{mpsc, oneshot};
 
+use crate::auth::{Access, Auth, Pass};
 use crate::client::{Client, Level};
 use crate::message;
 use crate::outlet::Outlet;
@@ -23,6 +24,9 @@ pub(crate) struct Flight {
     pub(crate) client: Arc<Client>,
     /// The session that it belongs to.
     session: Weak<Session>,
+    /// What its client was let in by, and who lets in.
+    pass: Pass,
+    access: Arc<Access>,
     /// Where its questions go, if they do not go to the client as requests.
     asks: Option<mpsc::Sender<Ask>>,
     line: Mutex<Line>,
@@ -63,6 +67,8 @@ impl Flight {
         Self {
             client,
             session: Arc::downgrade(session),
+            pass: session.pass().clone(),
+            access: session.access(),
             asks: None,
             line: Mutex::new(Line::new(outlet, progress)),
             task: OnceLock::new(),
@@ -124,10 +130,18 @@ impl Flight {
             .hint(message::notification("notifications/progress", &params));
     }
 
-    /// When nobody reads any more what belongs to it.
+    /// What is configured for it now.
+    pub(crate) fn access(&self) -> Arc<Auth> {
+        self.access.now()
+    }
+
+    /// When nobody reads any more what belongs to it, or may.
     pub(crate) async fn abandoned(&self) {
         let outlet = self.line().outlet.clone();
-        outlet.closed().await;
+        tokio::select! {
+            () = outlet.closed() => {}
+            () = self.pass.over() => return,
+        }
         if self.task.get().is_some() {
             // Its client comes back and asks for it.
             std::future::pending::<()>().await;

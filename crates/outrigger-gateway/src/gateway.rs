@@ -6,33 +6,35 @@
 use std::collections::{BTreeSet, HashMap};
 use std::fmt::Write as _;
 use std::path::PathBuf;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use futures::future::join_all;
+use hyper::header::HeaderValue;
 use jiff::Timestamp;
 use outrigger_connect::ServerName;
 use outrigger_connect::wire::quote;
 use outrigger_host::Host;
 use outrigger_host::config::GatewaySettings;
 use outrigger_journal::{Journal, Run};
+use serde_json::json;
 use tokio::io::{AsyncRead, AsyncWrite};
-use tokio::sync::Semaphore;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
 use crate::activity::Activity;
-use crate::auth::Auth;
+use crate::auth::{Access, Admitted, Pass};
 use crate::changes::News;
 use crate::clients::Clients;
 use crate::http::Sessions;
 use crate::listen::{self, Listener};
-use crate::message::Fault;
+use crate::message::{self, Fault};
 use crate::parked::Parked;
 use crate::pipe;
 use crate::renew::Present;
 use crate::room::{Place, Room};
-use crate::session::{Made, busy};
+use crate::session::{Made, Session, busy};
+use crate::slots::{Slot, Slots};
 use crate::tasks::Tasks;
 use crate::tenant::{Identity, Keeper, Tenants};
 use crate::view::Views;
@@ -78,42 +80,29 @@ pub struct Record {
     pub run: Option<Run>,
 }
 
-/// Bounds on what clients may do.
-#[derive(Debug, Clone, Copy)]
-pub(crate) struct Limits {
-    /// Requests of one client at one time that take their time.
-    pub(crate) per_client: usize,
-    /// How long a call waits for its server to start.
-    pub(crate) start: Duration,
-    /// Bytes of one message of a client.
-    pub(crate) message: usize,
-    /// Clients that have begun a session, over HTTP.
-    pub(crate) sessions: usize,
-    /// Connections at one time.
-    pub(crate) connections: usize,
-}
+/// How long a call waits for its server to start.
+pub(crate) const START: Duration = Duration::from_secs(60);
 
-const LIMITS: Limits = Limits {
-    per_client: 128,
-    start: Duration::from_secs(60),
-    message: 16 << 20,
-    sessions: 1024,
-    connections: 1024,
-};
+/// Requests of one client at one time that take their time, unless configuration says otherwise.
+const REQUESTS: usize = 128;
+/// Clients of one principal that have begun a session over HTTP, the same.
+const SESSIONS: usize = 1024;
+/// Connections of one principal over HTTP, the same.
+const CONNECTIONS: usize = 1024;
 
 /// What all principals share.
 pub(crate) struct Shared {
     pub(crate) tenants: Tenants,
-    pub(crate) auth: Auth,
-    pub(crate) access: GatewaySettings,
-    pub(crate) limits: Limits,
+    pub(crate) access: Arc<Access>,
     /// By the names of servers.
     rooms: Rooms,
     naming: Naming,
     /// `serverInfo` as JSON.
     info: String,
     /// A permit for each connection.
-    pub(crate) slots: Arc<Semaphore>,
+    pub(crate) slots: Arc<Slots>,
+    /// One for each session.
+    session_slots: Arc<Slots>,
     pub(crate) activity: Arc<Activity>,
     pub(crate) door: Door,
     pub(crate) began: Timestamp,
@@ -140,9 +129,13 @@ pub(crate) struct Core {
     /// What is told of lists besides that of tools.
     pub(crate) news: Arc<News>,
     pub(crate) sessions: Sessions,
-    pub(crate) limits: Limits,
+    pub(crate) access: Arc<Access>,
+    /// A place for each of its connections over HTTP.
+    pub(crate) connections: Arc<Slots>,
+    /// For the sessions of all principals.
+    session_slots: Arc<Slots>,
     /// For the calls of its clients.
-    room: Room,
+    room: Arc<Room>,
     /// By the names of servers, for the calls of all principals.
     rooms: Rooms,
     /// `serverInfo` as JSON.
@@ -172,22 +165,19 @@ impl Gateway {
             "{{\"name\":\"outrigger\",\"title\":\"Outrigger\",\"version\":{}}}",
             quote(&settings.version)
         );
-        let access = settings.access;
-        let rooms = access.servers.iter().map(|(name, limits)| {
-            let room = Room::new(format!("all clients of the server `{name}`"), *limits);
-            (name.clone(), room)
-        });
-        let rooms = Arc::new(rooms.collect());
-        let (most, idle) = (access.max_principals.value, access.idle.value);
+        let rooms = Rooms::default();
+        rooms.allow(&settings.access);
+        let slots = Slots::new(settings.access.max_connections.value);
+        let session_slots = Slots::new(settings.access.max_sessions.value);
+        let access = Access::new(settings.access);
         let shared = Arc::new(Shared {
-            tenants: Tenants::new(keeper, most, idle),
-            auth: Auth::new(&access),
+            tenants: Tenants::new(keeper, Arc::clone(&access)),
             access,
-            limits: LIMITS,
             rooms,
             naming: settings.naming,
             info,
-            slots: Arc::new(Semaphore::new(LIMITS.connections)),
+            slots,
+            session_slots,
             activity: settings.activity,
             door: Door::new(settings.keys),
             began: Timestamp::now(),
@@ -209,7 +199,11 @@ impl Gateway {
     /// Opens what belongs to whoever runs the gateway, before anybody asks for it. An error says why
     /// that cannot be.
     pub async fn open_local(&self) -> Result<(), String> {
-        let opened = self.shared.tenants.of(&self.shared, &Identity::Local).await;
+        let opened = self
+            .shared
+            .tenants
+            .of(&self.shared, &Admitted::local())
+            .await;
         opened.map(drop).map_err(|unserved| unserved.to_string())
     }
 
@@ -220,6 +214,7 @@ impl Gateway {
         reader: impl AsyncRead + Unpin + Send,
         writer: impl AsyncWrite + Unpin + Send + 'static,
     ) {
+        self.shared.access.has_private_way();
         pipe::serve(&self.shared, reader, writer).await;
     }
 
@@ -263,13 +258,58 @@ impl Gateway {
     }
 }
 
-/// Rooms by the names of servers.
-type Rooms = Arc<HashMap<String, Room>>;
+/// Rooms by the names of servers. Clones are the same ones.
+#[derive(Clone, Default)]
+struct Rooms(Arc<Mutex<HashMap<String, Arc<Room>>>>);
+
+impl Rooms {
+    /// Those that settings name, with what they say.
+    fn allow(&self, settings: &GatewaySettings) {
+        let mut rooms = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        rooms.retain(|name, _| settings.servers.contains_key(name));
+        for (name, limits) in &settings.servers {
+            if let Some(room) = rooms.get(name) {
+                room.allow(*limits);
+            } else {
+                let whose = format!("all clients of the server `{name}`");
+                rooms.insert(name.clone(), Room::new(whose, *limits));
+            }
+        }
+    }
+
+    fn of(&self, server: &ServerName) -> Option<Arc<Room>> {
+        let rooms = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        rooms.get(server.as_str()).cloned()
+    }
+}
+
+/// A principal in a sentence.
+fn whose(who: &Identity) -> String {
+    match who.name() {
+        Some(name) => format!("`{name}`"),
+        None => "whoever runs the gateway".to_owned(),
+    }
+}
+
+/// The key below `gateway` says how many there may be.
+fn too_many(words: &str, (key, limit): (&str, &str)) -> Fault {
+    let mut fault = busy(&format!("{words} (`gateway.{key}`)"));
+    fault.data = Some(json!({ "limit": limit }));
+    fault
+}
 
 impl Shared {
-    /// Connections of clients.
-    pub(crate) fn connections(&self) -> usize {
-        self.limits.connections - self.slots.available_permits()
+    /// Other limits hold for what comes from now on.
+    pub(crate) fn allow(&self, settings: &GatewaySettings) {
+        self.rooms.allow(settings);
+        self.slots.resize(settings.max_connections.value);
+        self.session_slots.resize(settings.max_sessions.value);
+        for core in self.tenants.cores() {
+            let limits = settings.limits_of(core.who.name());
+            core.room.allow(limits);
+            let connections = limits.connections.unwrap_or(CONNECTIONS);
+            core.connections.resize(connections);
+        }
     }
 }
 
@@ -279,18 +319,66 @@ impl Core {
     pub(crate) async fn enter(
         &self,
         server: Option<&ServerName>,
-        cancel: &CancellationToken,
+        (cancel, pass): (&CancellationToken, &Pass),
     ) -> Result<[Option<Place>; 2], Fault> {
         if self.drain.is_cancelled() {
             return Err(busy("the gateway is ending"));
         }
-        let own = self.room.enter(cancel).await?;
-        let server = server.and_then(|server| self.rooms.get(server.as_str()));
-        let of_server = match server {
-            Some(room) => Some(room.enter(cancel).await?),
+        let given_up = async || {
+            tokio::select! {
+                () = cancel.cancelled() => {}
+                () = pass.over() => {}
+            }
+        };
+        let own = self.room.enter(given_up()).await?;
+        let of_server = match server.and_then(|server| self.rooms.of(server)) {
+            Some(room) => Some(room.enter(given_up()).await?),
             None => None,
         };
+        if pass.is_over() {
+            let words = "whoever makes the call is not known here any more";
+            return Err(Fault::new(message::INVALID_REQUEST, words));
+        }
         Ok([Some(own), of_server])
+    }
+
+    /// Keeps a session; its id.
+    pub(crate) fn keep(&self, session: Arc<Session>) -> Result<HeaderValue, Fault> {
+        let whose = self.who.name();
+        let limits = self.access.now().settings.limits_of(whose);
+        let most = limits.sessions.unwrap_or(SESSIONS);
+        self.sessions.make_room();
+        if self.sessions.len() >= most {
+            let words = format!("{most} sessions of {} are open", self.whose());
+            return Err(too_many(&words, ("limits.sessions", "sessions")));
+        }
+        let Some(slot) = self.session_slots.try_take() else {
+            return Err(too_many(
+                "too many sessions of all clients are open",
+                ("max_sessions", "max_sessions"),
+            ));
+        };
+        let kept = self.sessions.add(session, slot);
+        kept.ok_or_else(|| busy("there is no randomness for a session"))
+    }
+
+    /// How many requests of one client may be under way.
+    pub(crate) fn requests(&self) -> usize {
+        let limits = self.access.now().settings.limits_of(self.who.name());
+        limits.requests.unwrap_or(REQUESTS)
+    }
+
+    /// A place for a connection.
+    pub(crate) fn connect(&self) -> Result<Slot, Fault> {
+        self.connections.try_take().ok_or_else(|| {
+            let words = format!("too many connections of {} are open", self.whose());
+            too_many(&words, ("limits.connections", "connections"))
+        })
+    }
+
+    /// The principal in a sentence.
+    fn whose(&self) -> String {
+        whose(&self.who)
     }
 
     /// Begins to serve the tools of `host`, whose questions `clients` answer.
@@ -300,11 +388,8 @@ impl Core {
         (host, clients): (Host, Clients),
         kept: Option<PathBuf>,
     ) -> Arc<Self> {
-        let whose = match who.name() {
-            Some(name) => format!("`{name}`"),
-            None => "whoever runs the gateway".to_owned(),
-        };
-        let room = Room::new(whose, shared.access.limits_of(who.name()));
+        let limits = shared.access.now().settings.limits_of(who.name());
+        let room = Room::new(whose(who), limits);
         let own = shared.naming == Naming::Own;
         let present = Present::new(host);
         let info = shared.info.clone();
@@ -321,9 +406,11 @@ impl Core {
             kept_tasks: Tasks::default(),
             news: Arc::clone(&news),
             sessions: Sessions::default(),
-            limits: shared.limits,
+            access: Arc::clone(&shared.access),
+            connections: Slots::new(limits.connections.unwrap_or(CONNECTIONS)),
+            session_slots: Arc::clone(&shared.session_slots),
             room,
-            rooms: Arc::clone(&shared.rooms),
+            rooms: shared.rooms.clone(),
             info,
             own_names: own,
             drain: shared.drain.clone(),
@@ -345,6 +432,16 @@ impl Core {
     /// Waits until no call is under way.
     async fn idle(&self) {
         self.room.empty().await;
+    }
+
+    /// Takes nothing new, and waits until what is under way has ended. What waits for somebody who is
+    /// not known any more is given up.
+    pub(crate) async fn retire(&self) {
+        self.stop.cancel();
+        self.parked.clear();
+        self.kept_tasks.give_up_asking();
+        self.tasks.close();
+        self.tasks.wait().await;
     }
 
     /// Waits for at most `grace` for what is under way, and gives up the rest. Nothing new is taken

@@ -12,12 +12,12 @@ mod sessions;
 
 use std::convert::Infallible;
 use std::net::IpAddr;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use hyper::body::Incoming;
 use hyper::header::{
-    ALLOW, CACHE_CONTROL, CONTENT_TYPE, HOST, HeaderName, HeaderValue, RETRY_AFTER,
+    ALLOW, CACHE_CONTROL, CONNECTION, CONTENT_TYPE, HOST, HeaderName, HeaderValue, RETRY_AFTER,
     WWW_AUTHENTICATE,
 };
 use hyper::server::conn::http1;
@@ -30,13 +30,14 @@ pub(crate) use body::Body;
 pub(crate) use post::whole;
 pub(crate) use sessions::Sessions;
 
-use crate::auth::{Refusal, Way, metadata};
+use crate::auth::{Admitted, Refusal, Way, metadata};
 use crate::changes;
 use crate::gateway::{Core, Shared};
 use crate::message::{self, Fault};
 use crate::outlet::{Outlet, Reply};
 use crate::session::Session;
-use crate::tenant::{Identity, Unserved};
+use crate::slots::Slot;
+use crate::tenant::Unserved;
 use crate::web;
 
 /// Where it is served.
@@ -66,9 +67,13 @@ pub(crate) async fn serve(shared: Arc<Shared>, stream: TcpStream) {
             loopback: here.ip().is_loopback(),
         },
     };
+    let held = Arc::new(Held::default());
     let service = service_fn(move |request| {
-        let shared = Arc::clone(&shared);
-        async move { Ok::<_, Infallible>(Box::pin(answer(&shared, place, request)).await) }
+        let (shared, held) = (Arc::clone(&shared), Arc::clone(&held));
+        async move {
+            let answer = Box::pin(answer(&shared, (place, &held), request));
+            Ok::<_, Infallible>(answer.await)
+        }
     });
     let connection = http1::Builder::new()
         .timer(TokioTimer::new())
@@ -101,8 +106,34 @@ impl Place {
     }
 }
 
-async fn answer(shared: &Arc<Shared>, place: Place, request: Request<Incoming>) -> Answer {
-    if let Err(why) = check::origin(request.headers(), &shared.access, place.here) {
+/// Whose connection it is: that of the principal of its last request.
+#[derive(Default)]
+struct Held(Mutex<Option<Slot>>);
+
+impl Held {
+    /// It is this principal's from now on; an error is the answer where that has too many.
+    fn by(&self, core: &Core) -> Result<(), Box<Answer>> {
+        let mut held = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        if held.as_ref().is_none_or(|it| !it.is_of(&core.connections)) {
+            let slot = core.connect().map_err(|fault| {
+                let mut answer = refused(StatusCode::SERVICE_UNAVAILABLE, &fault);
+                let headers = answer.headers_mut();
+                headers.insert(RETRY_AFTER, seconds(LATER));
+                headers.insert(CONNECTION, HeaderValue::from_static("close"));
+                Box::new(answer)
+            })?;
+            *held = Some(slot);
+        }
+        Ok(())
+    }
+}
+
+async fn answer(
+    shared: &Arc<Shared>,
+    (place, held): (Place, &Held),
+    request: Request<Incoming>,
+) -> Answer {
+    if let Err(why) = check::origin(request.headers(), &shared.access.now().settings, place.here) {
         return refused(
             StatusCode::FORBIDDEN,
             &Fault::new(message::INVALID_REQUEST, why),
@@ -110,7 +141,7 @@ async fn answer(shared: &Arc<Shared>, place: Place, request: Request<Incoming>) 
     }
     match (request.uri().path(), request.method()) {
         (PATH, _) => match admitted(shared, place, &request).await {
-            Ok(who) => governed(shared, &who, request).await,
+            Ok(who) => governed(shared, (&who, held), request).await,
             Err(answer) => *answer,
         },
         (path, &Method::GET) if path.starts_with(metadata::WELL_KNOWN) => {
@@ -118,6 +149,13 @@ async fn answer(shared: &Arc<Shared>, place: Place, request: Request<Incoming>) 
         }
         _ => {
             let local = place.is_local() && check::is_direct(request.headers());
+            // Whoever shows a token from elsewhere sees what is theirs.
+            if !local && web::is_for_principals(&request) {
+                return match admitted(shared, place, &request).await {
+                    Ok(who) => web::own(shared, &who, request.uri().path()).await,
+                    Err(answer) => *answer,
+                };
+            }
             web::answer(shared, request, local).await
         }
     }
@@ -125,12 +163,12 @@ async fn answer(shared: &Arc<Shared>, place: Place, request: Request<Incoming>) 
 
 /// What is told of this endpoint as a protected resource; nobody need show who they are for it.
 fn described(shared: &Shared, request: &Request<Incoming>, path: &str) -> Answer {
+    let access = &shared.access.now().settings;
     // Of the endpoint, also where its own path is left out.
     let is_ours = matches!(
         path.strip_prefix(metadata::WELL_KNOWN),
         Some("" | "/" | PATH)
-    ) || shared
-        .access
+    ) || access
         .url
         .as_ref()
         .is_some_and(|url| path.strip_prefix(metadata::WELL_KNOWN) == Some(url.value.path()));
@@ -138,7 +176,7 @@ fn described(shared: &Shared, request: &Request<Incoming>, path: &str) -> Answer
         .headers()
         .get(HOST)
         .and_then(|host| host.to_str().ok());
-    let document = metadata::document(&shared.access, host.unwrap_or("localhost"), PATH);
+    let document = metadata::document(access, host.unwrap_or("localhost"), PATH);
     match document.filter(|_| is_ours) {
         Some(document) => typed(
             StatusCode::OK,
@@ -154,9 +192,10 @@ async fn admitted(
     shared: &Shared,
     place: Place,
     request: &Request<Incoming>,
-) -> Result<Identity, Box<Answer>> {
+) -> Result<Admitted, Box<Answer>> {
     let told = |why: &str| shared.tenants.keeper().refused(place.way.peer, why);
-    let admitted = shared.auth.admit(request.headers(), place.way, told).await;
+    let access = shared.access.now();
+    let admitted = access.admit(request.headers(), place.way, told).await;
     admitted.map_err(|refusal| Box::new(not_admitted(&refusal)))
 }
 
@@ -180,9 +219,13 @@ fn seconds(wait: Duration) -> HeaderValue {
 }
 
 /// What somebody wants of the catalog.
-async fn governed(shared: &Arc<Shared>, who: &Identity, request: Request<Incoming>) -> Answer {
+async fn governed(
+    shared: &Arc<Shared>,
+    (who, held): (&Admitted, &Held),
+    request: Request<Incoming>,
+) -> Answer {
     if request.method() == Method::POST {
-        return post::answer(shared, who, request).await;
+        return post::answer(shared, (who, held), request).await;
     }
     if !matches!(request.method(), &Method::GET | &Method::DELETE)
         || !request.headers().contains_key(SESSION)
@@ -190,14 +233,20 @@ async fn governed(shared: &Arc<Shared>, who: &Identity, request: Request<Incomin
         return not_allowed();
     }
     match shared.tenants.of(shared, who).await {
-        Ok(core) if request.method() == Method::GET => standing(&core, &request),
-        Ok(core) => end(&core, &request),
-        Err(unserved) => not_served(&unserved),
+        Ok(core) => match held.by(&core) {
+            Err(answer) => *answer,
+            Ok(()) if request.method() == Method::GET => standing(&core, &request),
+            Ok(()) => end(&core, &request),
+        },
+        Err(unserved) => not_served(shared, &unserved, request.headers()),
     }
 }
 
 /// The answer to somebody whose servers are not there.
-fn not_served(unserved: &Unserved) -> Answer {
+fn not_served(shared: &Shared, unserved: &Unserved, headers: &HeaderMap) -> Answer {
+    if *unserved == Unserved::Over {
+        return not_admitted(&shared.access.now().ended(headers));
+    }
     let fault = crate::session::busy(&unserved.to_string());
     let mut answer = refused(StatusCode::SERVICE_UNAVAILABLE, &fault);
     answer.headers_mut().insert(RETRY_AFTER, seconds(LATER));

@@ -30,6 +30,7 @@ mod reason;
 mod renew;
 mod room;
 mod session;
+mod slots;
 mod tasks;
 mod tenant;
 mod view;

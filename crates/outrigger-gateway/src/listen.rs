@@ -14,10 +14,10 @@ use outrigger_host::config::GatewaySettings;
 use tokio::net::TcpListener;
 #[cfg(unix)]
 use tokio::net::{UnixListener, UnixStream};
-use tokio::sync::Semaphore;
 
 use crate::gateway::Shared;
 use crate::http;
+use crate::slots::{Slot, Slots};
 
 /// After a failure to accept (too many open files, as a rule).
 const PAUSE: Duration = Duration::from_millis(100);
@@ -141,6 +141,10 @@ fn bind(place: &dyn std::fmt::Display, error: io::Error) -> ListenError {
 
 /// Serves whoever connects, until the gateway is stopped.
 pub(crate) async fn serve(shared: &Arc<Shared>, listener: Listener) {
+    #[cfg(unix)]
+    if matches!(listener.0, Kind::Socket(..)) {
+        shared.access.has_private_way();
+    }
     let room = Arc::clone(&shared.slots);
     tokio::select! {
         () = shared.stop.cancelled() => {}
@@ -148,24 +152,35 @@ pub(crate) async fn serve(shared: &Arc<Shared>, listener: Listener) {
     }
 }
 
-async fn accept(shared: &Arc<Shared>, Listener(listener): &Listener, room: &Arc<Semaphore>) {
+/// A place for one more connection.
+fn slot(room: &Arc<Slots>) -> Option<Slot> {
+    let slot = room.try_take();
+    if slot.is_none() {
+        tracing::warn!(
+            "a connection was closed at once: there are as many as `gateway.max_connections` allows"
+        );
+    }
+    slot
+}
+
+async fn accept(shared: &Arc<Shared>, Listener(listener): &Listener, room: &Arc<Slots>) {
     loop {
         let taken = match listener {
             Kind::Tcp(listener) => listener.accept().await.map(|(stream, _)| {
                 // Answers are small, and each is waited for.
                 let _ = stream.set_nodelay(true);
-                let (shared, slot) = (Arc::clone(shared), Arc::clone(room).try_acquire_owned());
+                let (shared, slot) = (Arc::clone(shared), slot(room));
                 shared.tasks.clone().spawn(async move {
-                    if let Ok(_slot) = slot {
+                    if let Some(_slot) = slot {
                         Box::pin(http::serve(shared, stream)).await;
                     }
                 });
             }),
             #[cfg(unix)]
             Kind::Socket(listener, _) => listener.accept().await.map(|(stream, _)| {
-                let (shared, slot) = (Arc::clone(shared), Arc::clone(room).try_acquire_owned());
+                let (shared, slot) = (Arc::clone(shared), slot(room));
                 shared.tasks.clone().spawn(async move {
-                    if let Ok(_slot) = slot {
+                    if let Some(_slot) = slot {
                         let (reader, writer) = stream.into_split();
                         Box::pin(crate::pipe::serve(&shared, reader, writer)).await;
                     }

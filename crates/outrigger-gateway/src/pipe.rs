@@ -12,12 +12,12 @@ use outrigger_connect::wire::{self, FrameEvent, FrameLimits, FrameReader, Messag
 use tokio::io::{AsyncRead, AsyncReadExt as _, AsyncWrite, AsyncWriteExt as _};
 use tokio::sync::mpsc;
 
+use crate::auth::Admitted;
 use crate::changes;
 use crate::gateway::{Core, Shared};
 use crate::message::{self, Fault};
 use crate::outlet::{Outlet, Part};
 use crate::session::{Asked, Session};
-use crate::tenant::Identity;
 
 const CHUNK: usize = 32 << 10;
 /// Nesting of a message's JSON.
@@ -32,11 +32,12 @@ pub(crate) async fn serve(
 ) {
     // Whoever reaches a pipe or the socket is whoever runs the gateway. What cannot be opened was said
     // to them.
-    let Ok(core) = &shared.tenants.of(shared, &Identity::Local).await else {
+    let local = Admitted::local();
+    let Ok(core) = &shared.tenants.of(shared, &local).await else {
         return;
     };
     let (outlet, parts) = Outlet::new();
-    let session = Session::new(core);
+    let session = Session::new(core, &local.pass);
     session.stands(&outlet);
     let written = core.tasks.spawn(write(writer, parts));
     let known = core.views.current().number;
@@ -62,7 +63,7 @@ async fn read(
     outlet: &Outlet,
 ) {
     let limits = FrameLimits {
-        bytes: core.limits.message,
+        bytes: core.access.now().settings.max_message.value,
         depth: DEPTH,
     };
     let mut frames = FrameReader::new(Framing::Newline, limits);

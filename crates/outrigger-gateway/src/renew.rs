@@ -2,7 +2,7 @@
 //!
 //! Promises: a call has one host from its beginning to its end; whoever asks after that of another has the
 //! later one; nobody is opened under a configuration that is not the one that all others go over to;
-//! clients stay, and hear of lists that are others now. Leaves out: reading the configuration, and what
+//! clients stay, unless nothing lets them in any more, and hear of lists that are others now. Leaves out: reading the configuration, and what
 //! hosts are made of, which is the keeper's.
 
 use std::path::PathBuf;
@@ -10,6 +10,7 @@ use std::sync::Arc;
 
 use futures::future::join_all;
 use outrigger_host::Host;
+use outrigger_host::config::GatewaySettings;
 use tokio::sync::watch;
 
 use crate::gateway::{Core, Gateway};
@@ -72,11 +73,18 @@ impl Core {
 }
 
 impl Gateway {
-    /// Has everybody who is served go over to what [`End::renew`](crate::End::renew) returns.
-    /// How many there were.
-    pub async fn renew(&self) -> usize {
-        let tenants = &self.shared.tenants;
+    /// Lets in whom `access` knows, and nobody else, from when this is called on: sessions and streams of
+    /// others end, and their servers once their calls have. Then has everybody who is left go over to what
+    /// [`End::renew`](crate::End::renew) returns. How many there were.
+    pub async fn renew(&self, access: GatewaySettings) -> usize {
+        let (shared, tenants) = (&self.shared, &self.shared.tenants);
+        shared.access.change(access);
         let _nobody_is_opened = tenants.opening.write().await;
+        tenants.dismiss(shared);
+        shared.allow(&shared.access.now().settings);
+        for core in tenants.cores() {
+            core.sessions.end_those_over();
+        }
         let places = tenants.places();
         let renewed = join_all(places.iter().map(|place| place.renew())).await;
         renewed.into_iter().filter(|opened| *opened).count()

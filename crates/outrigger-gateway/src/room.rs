@@ -9,10 +9,10 @@ use std::time::{Duration, Instant};
 
 use outrigger_host::config::ClientLimits;
 use serde_json::json;
-use tokio::sync::{OwnedSemaphorePermit, Semaphore};
-use tokio_util::sync::CancellationToken;
+use tokio::sync::watch;
 
 use crate::message::{self, Fault};
+use crate::slots::{Slot, Slots};
 
 /// Calls of one principal at one time, unless configuration says otherwise.
 const CALLS: usize = 256;
@@ -22,21 +22,22 @@ const PATIENCE: Duration = Duration::from_secs(60);
 const SOON: Duration = Duration::from_secs(1);
 
 /// A place in a room. Dropped, it is somebody else's.
-#[derive(Debug)]
 pub(crate) struct Place {
-    _permit: OwnedSemaphorePermit,
+    _slot: Slot,
+    _inside: Inside,
 }
 
 /// Lets calls through.
 pub(crate) struct Room {
     /// Whose it is, in words.
     whose: String,
-    most: usize,
-    places: Arc<Semaphore>,
-    queue: usize,
+    slots: Arc<Slots>,
+    limits: Mutex<ClientLimits>,
     waiting: AtomicUsize,
-    /// How often, and when all calls so far are as if they had not been.
-    rate: Option<(u32, Mutex<Instant>)>,
+    /// When all calls so far are as if they had not been.
+    forgiven: Mutex<Instant>,
+    /// Calls that have a place, or wait for one.
+    inside: watch::Sender<usize>,
 }
 
 /// A call that waits. Dropped, it does not any more.
@@ -48,68 +49,104 @@ impl Drop for Waiting<'_> {
     }
 }
 
+/// A call that is in a room. Dropped, it is not any more.
+struct Inside(watch::Sender<usize>);
+
+impl Inside {
+    fn new(of: &watch::Sender<usize>) -> Self {
+        of.send_modify(|count| *count += 1);
+        Self(of.clone())
+    }
+}
+
+impl Drop for Inside {
+    fn drop(&mut self) {
+        self.0.send_modify(|count| *count -= 1);
+    }
+}
+
 impl Room {
     /// `whose`: the principal or server, as messages name it.
-    pub(crate) fn new(whose: String, limits: ClientLimits) -> Self {
-        let most = limits.concurrent_calls.unwrap_or(CALLS);
-        let rate = limits.calls_per_minute;
-        Self {
+    pub(crate) fn new(whose: String, limits: ClientLimits) -> Arc<Self> {
+        Arc::new(Self {
             whose,
-            most,
-            places: Arc::new(Semaphore::new(most.min(Semaphore::MAX_PERMITS))),
-            queue: limits.queue.unwrap_or(0),
+            slots: Slots::new(limits.concurrent_calls.unwrap_or(CALLS)),
+            limits: Mutex::new(limits),
             waiting: AtomicUsize::new(0),
-            rate: rate.map(|rate| (rate, Mutex::new(Instant::now()))),
-        }
+            forgiven: Mutex::new(Instant::now()),
+            inside: watch::Sender::new(0),
+        })
+    }
+
+    /// Lets so many through from now on. What was let through counts.
+    pub(crate) fn allow(&self, limits: ClientLimits) {
+        *self.limits.lock().unwrap_or_else(PoisonError::into_inner) = limits;
+        self.slots.resize(limits.concurrent_calls.unwrap_or(CALLS));
+    }
+
+    fn limits(&self) -> ClientLimits {
+        *self.limits.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Lets a call through, at once or when there is a place; `cancel` gives the wait up.
-    pub(crate) async fn enter(&self, cancel: &CancellationToken) -> Result<Place, Fault> {
+    pub(crate) async fn enter(&self, cancel: impl Future<Output = ()>) -> Result<Place, Fault> {
         self.count(Instant::now())?;
-        let places = Arc::clone(&self.places);
-        if let Ok(permit) = Arc::clone(&places).try_acquire_owned() {
-            return Ok(Place { _permit: permit });
+        let inside = Inside::new(&self.inside);
+        if let Some(slot) = self.slots.try_take() {
+            return Ok(Place {
+                _slot: slot,
+                _inside: inside,
+            });
         }
         let full = || {
-            let words = format!("{} calls of {} are under way", self.most, self.whose);
+            let most = self.limits().concurrent_calls.unwrap_or(CALLS);
+            let words = format!("{most} calls of {} are under way", self.whose);
             self.busy("concurrent_calls", &words, SOON)
         };
-        if self.waiting.fetch_add(1, Ordering::Relaxed) >= self.queue {
+        let queue = self.limits().queue.unwrap_or(0);
+        if self.waiting.fetch_add(1, Ordering::Relaxed) >= queue {
             self.waiting.fetch_sub(1, Ordering::Relaxed);
-            if self.queue == 0 {
+            if queue == 0 {
                 return Err(full());
             }
-            let words = format!("{} calls of {} wait already", self.queue, self.whose);
+            let words = format!("{queue} calls of {} wait already", self.whose);
             return Err(self.busy("queue", &words, SOON));
         }
         let waiting = Waiting(&self.waiting);
         let came = tokio::select! {
-            came = tokio::time::timeout(PATIENCE, places.acquire_owned()) => came,
-            () = cancel.cancelled() => return Err(full()),
+            came = tokio::time::timeout(PATIENCE, self.slots.take()) => came,
+            () = cancel => return Err(full()),
         };
         drop(waiting);
         match came {
-            Ok(Ok(permit)) => Ok(Place { _permit: permit }),
+            Ok(Some(slot)) => Ok(Place {
+                _slot: slot,
+                _inside: inside,
+            }),
             _ => Err(full()),
         }
     }
 
     /// Waits until no call is in it.
     pub(crate) async fn empty(&self) {
-        let all = u32::try_from(self.most).unwrap_or(u32::MAX);
-        // It is never closed.
-        self.places.acquire_many(all).await.ok();
+        // The sender is here.
+        self.inside
+            .subscribe()
+            .wait_for(|count| *count == 0)
+            .await
+            .ok();
     }
 
     /// Counts a call at this moment, if it is one of those that may come.
     fn count(&self, now: Instant) -> Result<(), Fault> {
-        let Some((rate, forgiven)) = &self.rate else {
+        let Some(rate) = self.limits().calls_per_minute else {
             return Ok(());
         };
         let minute = Duration::from_secs(60);
-        let each = minute / (*rate).max(1);
-        let mut forgiven = forgiven.lock().unwrap_or_else(PoisonError::into_inner);
-        let next = (*forgiven).max(now) + each;
+        let each = minute / rate.max(1);
+        let mut forgiven = self.forgiven.lock().unwrap_or_else(PoisonError::into_inner);
+        // Where more might be made in a minute before, none of that weighs more than a minute now.
+        let next = (*forgiven).clamp(now, now + minute) + each;
         // A hair more than a minute's worth is still a minute's: divisions round.
         let over = next.saturating_duration_since(now + minute + each / 2);
         if !over.is_zero() {
@@ -132,42 +169,67 @@ impl Room {
 
 #[cfg(test)]
 mod tests {
+    use std::future::pending;
+
+    use tokio_util::sync::CancellationToken;
+
     use super::*;
 
-    fn room(concurrent: usize, queue: usize, rate: Option<u32>) -> Arc<Room> {
-        let limits = ClientLimits {
+    fn limits(concurrent: usize, queue: usize, rate: Option<u32>) -> ClientLimits {
+        ClientLimits {
             concurrent_calls: Some(concurrent),
             calls_per_minute: rate,
             queue: Some(queue),
-        };
-        Arc::new(Room::new("`alice`".to_owned(), limits))
+            ..ClientLimits::default()
+        }
+    }
+
+    fn room(concurrent: usize, queue: usize, rate: Option<u32>) -> Arc<Room> {
+        Room::new("`alice`".to_owned(), limits(concurrent, queue, rate))
     }
 
     #[tokio::test]
     async fn so_many_are_let_through_and_so_many_wait() {
-        let (room, cancel) = (room(1, 1, None), CancellationToken::new());
-        let first = room.enter(&cancel).await.unwrap();
+        let room = room(1, 1, None);
+        let first = room.enter(pending()).await.unwrap();
         let (other, give_up) = (Arc::clone(&room), CancellationToken::new());
         let waits = give_up.clone();
         let tasks = tokio_util::task::TaskTracker::new();
-        let second = tasks.spawn(async move { other.enter(&waits).await.map(drop) });
+        let second = tasks.spawn(async move { other.enter(waits.cancelled()).await.map(drop) });
         while room.waiting.load(Ordering::Relaxed) == 0 {
             tokio::task::yield_now().await;
         }
-        let third = room.enter(&cancel).await.unwrap_err();
+        let third = room.enter(pending()).await.err().unwrap();
         insta::assert_snapshot!(third.message, @"busy: 1 calls of `alice` wait already; try again in 1 s");
         give_up.cancel();
         assert!(second.await.unwrap().is_err());
         assert_eq!(room.waiting.load(Ordering::Relaxed), 0);
         drop(first);
-        assert!(room.enter(&cancel).await.is_ok());
+        assert!(room.enter(pending()).await.is_ok());
+    }
+
+    #[tokio::test]
+    async fn other_limits_hold_for_the_next_call() {
+        let room = room(1, 0, None);
+        let first = room.enter(pending()).await.unwrap();
+        room.allow(limits(2, 0, Some(1)));
+        let second = room.enter(pending()).await.unwrap();
+        let third = room.enter(pending()).await.err().unwrap();
+        assert_eq!(third.data.unwrap()["limit"], "calls_per_minute");
+        room.allow(limits(1, 0, None));
+        drop(first);
+        let fourth = room.enter(pending()).await.err().unwrap();
+        insta::assert_snapshot!(fourth.message, @"busy: 1 calls of `alice` are under way; try again in 1 s");
+        drop(second);
+        room.empty().await;
+        assert!(room.enter(pending()).await.is_ok());
     }
 
     #[tokio::test]
     async fn without_a_queue_nobody_waits() {
-        let (room, cancel) = (room(1, 0, None), CancellationToken::new());
-        let _first = room.enter(&cancel).await.unwrap();
-        let second = room.enter(&cancel).await.unwrap_err();
+        let room = room(1, 0, None);
+        let _first = room.enter(pending()).await.unwrap();
+        let second = room.enter(pending()).await.err().unwrap();
         insta::assert_snapshot!(second.message, @"busy: 1 calls of `alice` are under way; try again in 1 s");
         assert_eq!(second.data.unwrap()["limit"], "concurrent_calls");
     }

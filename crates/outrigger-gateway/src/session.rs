@@ -25,6 +25,7 @@ use tokio_util::task::TaskTracker;
 
 pub(crate) use call::Made;
 
+use crate::auth::{Access, Pass};
 use crate::client::{Client, Level, Meta};
 use crate::gateway::Core;
 use crate::message::{self, Fault};
@@ -39,6 +40,8 @@ type Answer = Result<Box<RawValue>, String>;
 /// A client.
 pub(crate) struct Session {
     core: Arc<Core>,
+    /// What its client was let in by.
+    pass: Pass,
     /// Which one it is.
     number: u64,
     /// It stands for one request of the modern era, which begins no session.
@@ -84,18 +87,19 @@ struct Task {
 }
 
 impl Session {
-    pub(crate) fn new(core: &Arc<Core>) -> Arc<Self> {
-        Arc::new(Self::of(core, false))
+    pub(crate) fn new(core: &Arc<Core>, pass: &Pass) -> Arc<Self> {
+        Arc::new(Self::of(core, pass, false))
     }
 
     /// For one request of the modern era.
-    pub(crate) fn single(core: &Arc<Core>) -> Arc<Self> {
-        Arc::new(Self::of(core, true))
+    pub(crate) fn single(core: &Arc<Core>, pass: &Pass) -> Arc<Self> {
+        Arc::new(Self::of(core, pass, true))
     }
 
-    fn of(core: &Arc<Core>, single: bool) -> Self {
+    fn of(core: &Arc<Core>, pass: &Pass, single: bool) -> Self {
         Self {
             core: Arc::clone(core),
+            pass: pass.clone(),
             number: SESSIONS.fetch_add(1, Ordering::Relaxed),
             single,
             client: Mutex::default(),
@@ -186,12 +190,12 @@ impl Session {
     /// Leaves a request to a task of its own, if its client has not too many of them.
     async fn begin(self: &Arc<Self>, asked: &Asked<'_>, client: Arc<Client>) {
         let key = asked.id.get().to_owned();
-        let most = self.core.limits.per_client;
+        let most = self.core.requests();
         let fault = {
             let mut running = lock(&self.running);
             if running.len() >= most {
                 Some(busy(&format!(
-                    "{most} requests of this client are under way"
+                    "{most} requests of this client are under way (`gateway.limits.requests`)"
                 )))
             } else if running.contains_key(&key) {
                 let words = "a request with this id is under way";
@@ -290,6 +294,16 @@ impl Session {
         answer
     }
 
+    /// Who lets in.
+    pub(crate) fn access(&self) -> Arc<Access> {
+        Arc::clone(&self.core.access)
+    }
+
+    /// What its client was let in by.
+    pub(crate) fn pass(&self) -> &Pass {
+        &self.pass
+    }
+
     /// Something is under way.
     pub(crate) fn is_busy(&self) -> bool {
         !lock(&self.running).is_empty()
@@ -306,14 +320,26 @@ impl Session {
         self.tasks.wait().await;
     }
 
-    /// Gives up all that is under way.
-    pub(crate) fn cancel(&self) {
+    /// Nothing is told to its client any more, and nothing asked. What is under way goes on.
+    pub(crate) fn leave(&self) {
         self.over.cancel();
         lock(&self.standing).take();
+        lock(&self.asked).clear();
+    }
+
+    /// Gives up all that is under way.
+    pub(crate) fn cancel(&self) {
+        self.leave();
         for cancel in lock(&self.running).values() {
             cancel.cancel();
         }
-        lock(&self.asked).clear();
+    }
+}
+
+impl Drop for Session {
+    /// Whoever is gone follows nothing any more.
+    fn drop(&mut self) {
+        self.over.cancel();
     }
 }
 

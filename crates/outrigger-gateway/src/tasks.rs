@@ -148,6 +148,15 @@ impl Tasks {
         all.iter().find(|task| task.id == id).cloned()
     }
 
+    /// Gives up those that wait for answers: nobody will give any.
+    pub(crate) fn give_up_asking(&self) {
+        let asks = |task: &&Arc<Kept>| matches!(task.state.borrow().stage, Stage::Asking(_));
+        let asking: Vec<_> = self.all().iter().filter(asks).cloned().collect();
+        for task in asking {
+            task.cancel();
+        }
+    }
+
     /// The tasks that a session has made, the earliest first.
     pub(crate) fn of(&self, owner: u64) -> Vec<Arc<Kept>> {
         let mut all = self.all();

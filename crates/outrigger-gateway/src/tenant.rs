@@ -16,7 +16,9 @@ use async_trait::async_trait;
 use futures::future::join_all;
 use outrigger_host::Host;
 use tokio::sync::{Mutex as Door, OnceCell, RwLock};
+use tokio_util::sync::CancellationToken;
 
+use crate::auth::{Access, Admitted};
 use crate::clients::Clients;
 use crate::gateway::{Core, Record, Shared};
 use crate::renew::Renewed;
@@ -98,6 +100,8 @@ pub(crate) enum Unserved {
     Full(usize),
     /// What belongs to it cannot be opened.
     Broken(String),
+    /// What it was let in by lets in nobody any more.
+    Over,
 }
 
 impl fmt::Display for Unserved {
@@ -105,6 +109,7 @@ impl fmt::Display for Unserved {
         match self {
             Self::Full(most) => write!(f, "the servers of {most} principals are running"),
             Self::Broken(why) => f.write_str(why),
+            Self::Over => f.write_str("it is not known here any more"),
         }
     }
 }
@@ -112,10 +117,8 @@ impl fmt::Display for Unserved {
 /// All that are served.
 pub(crate) struct Tenants {
     keeper: Arc<dyn Keeper>,
-    /// Principals at one time.
-    most: usize,
-    /// How long one that wants nothing is kept.
-    idle: Duration,
+    /// How many principals there may be, and how long one that wants nothing is kept.
+    access: Arc<Access>,
     all: Mutex<HashMap<Identity, Arc<Place>>>,
     /// Held for writing while everybody goes over to another configuration.
     pub(crate) opening: RwLock<()>,
@@ -137,11 +140,10 @@ fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
 }
 
 impl Tenants {
-    pub(crate) fn new(keeper: Arc<dyn Keeper>, most: usize, idle: Duration) -> Self {
+    pub(crate) fn new(keeper: Arc<dyn Keeper>, access: Arc<Access>) -> Self {
         Self {
             keeper,
-            most,
-            idle,
+            access,
             all: Mutex::default(),
             opening: RwLock::default(),
         }
@@ -155,15 +157,22 @@ impl Tenants {
     pub(crate) async fn of(
         &self,
         shared: &Arc<Shared>,
-        who: &Identity,
+        Admitted { who, pass }: &Admitted,
     ) -> Result<Arc<Core>, Unserved> {
+        if pass.is_over() {
+            return Err(Unserved::Over);
+        }
         let place = self.place(shared, who)?;
         let opening = place.opened.get_or_try_init(|| async {
             let _one_configuration = self.opening.read().await;
-            let tenant = self.keeper.open(who).await?;
+            // Whoever is not known any more is not opened after all.
+            if pass.is_over() {
+                return Err(Unserved::Over);
+            }
+            let tenant = self.keeper.open(who).await.map_err(Unserved::Broken)?;
             Ok(Opened::new(shared, who, tenant))
         });
-        let opened: Result<&Opened, String> = Box::pin(opening).await;
+        let opened: Result<&Opened, Unserved> = Box::pin(opening).await;
         match opened {
             Ok(opened) => Ok(Arc::clone(&opened.core)),
             Err(why) => {
@@ -174,7 +183,7 @@ impl Tenants {
                 {
                     all.remove(who);
                 }
-                Err(Unserved::Broken(why))
+                Err(why)
             }
         }
     }
@@ -189,7 +198,8 @@ impl Tenants {
             .keys()
             .filter(|known| **known != Identity::Local)
             .count();
-        if *who != Identity::Local && named >= self.most {
+        let most = self.access.now().settings.max_principals.value;
+        if *who != Identity::Local && named >= most {
             let oldest = all
                 .iter()
                 .filter(|(known, place)| **known != Identity::Local && place.is_idle(RECENT))
@@ -197,7 +207,7 @@ impl Tenants {
             let oldest = oldest.map(|(known, _)| known.clone());
             let oldest = oldest.and_then(|known| all.remove(&known));
             let Some(oldest) = oldest else {
-                return Err(Unserved::Full(self.most));
+                return Err(Unserved::Full(most));
             };
             shared.tasks.spawn(async move { oldest.close().await });
         }
@@ -211,13 +221,16 @@ impl Tenants {
 
     /// Closes from time to time what nobody wants any more.
     pub(crate) async fn tidy(&self) {
-        let mut round = tokio::time::interval(self.idle.min(ROUND));
         loop {
-            round.tick().await;
+            let idle = self.access.now().settings.idle.value;
+            tokio::time::sleep(idle.min(ROUND)).await;
+            for core in self.cores() {
+                core.sessions.make_room();
+            }
             let unwanted: Vec<_> = {
                 let mut all = lock(&self.all);
                 let is_old = |(who, place): &(&Identity, &Arc<Place>)| {
-                    **who != Identity::Local && place.is_idle(self.idle)
+                    **who != Identity::Local && place.is_idle(idle)
                 };
                 let old: Vec<_> = all
                     .iter()
@@ -237,6 +250,20 @@ impl Tenants {
         let mut cores: Vec<_> = opened.map(|opened| Arc::clone(&opened.core)).collect();
         cores.sort_by(|one, other| one.who.name().cmp(&other.who.name()));
         cores
+    }
+
+    /// Ends those who are not known any more: what they have under way ends as it would have, unless
+    /// the gateway stops before.
+    pub(crate) fn dismiss(&self, shared: &Arc<Shared>) {
+        let gone: Vec<_> = {
+            let mut all = lock(&self.all);
+            let gone = all.extract_if(|who, _| !self.access.may_come(who));
+            gone.map(|(_, place)| place).collect()
+        };
+        for place in gone {
+            let stop = shared.stop.clone();
+            shared.tasks.spawn(async move { place.retire(&stop).await });
+        }
     }
 
     /// The places of all, opened or not.
@@ -280,6 +307,17 @@ impl Place {
         if let Some(opened) = self.opened.get() {
             opened.core.stop.cancel();
             opened.core.finish(GRACE).await;
+        }
+        self.end().await;
+    }
+
+    /// Ends it once what is under way has ended, and at once when `stop` says so.
+    async fn retire(&self, stop: &CancellationToken) {
+        if let Some(opened) = self.opened.get() {
+            tokio::select! {
+                () = opened.core.retire() => {}
+                () = stop.cancelled() => opened.core.finish(Duration::ZERO).await,
+            }
         }
         self.end().await;
     }

@@ -1,7 +1,8 @@
 //! What is served over HTTP beside the protocol: health, numbers, a status page, and a page to approve
 //! calls on.
 //!
-//! Promises: but for `/health` and `/ready`, only to this machine; what is read on a page comes from
+//! Promises: but for `/health` and `/ready`, only to this machine; of the status page also to a principal that
+//! shows who it is, its own part; what is read on a page comes from
 //! servers and clients, and is text there whatever it holds; a page runs no script but ours, and is in
 //! no frame. Arguments of calls are on the page of approvals alone, which needs the [`key`].
 
@@ -18,7 +19,7 @@ use bytes::Bytes;
 use futures::future::join_all;
 use hyper::body::Incoming;
 use hyper::header::{
-    CONTENT_SECURITY_POLICY, CONTENT_TYPE, HeaderName, HeaderValue, REFERRER_POLICY,
+    AUTHORIZATION, CONTENT_SECURITY_POLICY, CONTENT_TYPE, HeaderName, HeaderValue, REFERRER_POLICY,
 };
 use hyper::{Method, Request, Response, StatusCode};
 use maud::Markup;
@@ -27,12 +28,16 @@ use serde_json::json;
 
 pub(crate) use key::Door;
 
+use crate::auth::Admitted;
 use crate::gateway::{Core, Shared};
 use crate::http::{Answer, Body, not_found, plain};
 use crate::metrics::{self, Seen};
 
 /// How long the journal may take to say that it is well.
 const WELL: Duration = Duration::from_secs(2);
+
+const CSS: &str = include_str!("web/page.css");
+const JS: &str = include_str!("web/page.js");
 
 const POLICY: &str = "default-src 'none'; style-src 'self'; script-src 'self'; connect-src 'self'; \
     form-action 'self'; frame-ancestors 'none'; base-uri 'none'";
@@ -50,10 +55,30 @@ pub(crate) async fn answer(
         _ if !local => not_found(),
         "/" if read => page(StatusCode::OK, &status::page(shared).await),
         "/metrics" if read => numbers(shared).await,
-        "/page.css" if read => typed("text/css", include_str!("web/page.css")),
-        "/page.js" if read => typed("text/javascript", include_str!("web/page.js")),
+        "/page.css" if read => typed("text/css", CSS),
+        "/page.js" if read => typed("text/javascript", JS),
         path if path.starts_with("/approvals") => approvals::answer(shared, request).await,
         _ => not_found(),
+    }
+}
+
+/// Whether a request from elsewhere is for what a principal may see, and shows a token.
+pub(crate) fn is_for_principals(request: &Request<Incoming>) -> bool {
+    let read = matches!(*request.method(), Method::GET | Method::HEAD);
+    let known = matches!(request.uri().path(), "/" | "/page.css" | "/page.js");
+    read && known && request.headers().contains_key(AUTHORIZATION)
+}
+
+/// What a principal sees that has shown who it is. Nothing of it is for whoever runs the gateway, who could
+/// be anybody behind a proxy.
+pub(crate) async fn own(shared: &Shared, who: &Admitted, path: &str) -> Answer {
+    let Some(name) = who.who.name() else {
+        return not_found();
+    };
+    match path {
+        "/page.css" => typed("text/css", CSS),
+        "/page.js" => typed("text/javascript", JS),
+        _ => page(StatusCode::OK, &status::own(shared, name).await),
     }
 }
 
@@ -106,7 +131,7 @@ async fn numbers(shared: &Shared) -> Answer {
         waiting,
         parked: cores.iter().map(|core| core.parked.len()).sum(),
         sessions: cores.iter().map(|core| core.sessions.len()).sum(),
-        connections: shared.connections(),
+        connections: shared.slots.taken(),
         principals: cores.len(),
         ready: troubles(shared).await.is_empty(),
         journal: journals.reduce(|one, other| (one.0 + other.0, one.1 + other.1)),

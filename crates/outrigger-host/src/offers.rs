@@ -17,7 +17,7 @@ use std::fmt::Write as _;
 use std::sync::Arc;
 use std::time::Duration;
 
-use outrigger_connect::{Connection, Offer, Reference, ServerName, Updates};
+use outrigger_connect::{Connection, Followed, Offer, Reference, ServerName, Updates};
 use tokio::sync::watch;
 use tokio_util::sync::CancellationToken;
 
@@ -69,6 +69,8 @@ pub struct ByHand {
 pub struct Following {
     /// The connection to its server.
     pub connection: Connection,
+    /// Dropped, the server is told, unless somebody else follows it over this connection.
+    pub followed: Followed,
     /// The updates that the server tells of, counted.
     pub updates: watch::Receiver<Updates>,
     /// Those that it had told of before.
@@ -198,7 +200,7 @@ impl Host {
         }
     }
 
-    /// Follows a resource, until the connection ends.
+    /// Follows a resource, for as long as what is returned lives and the connection does.
     pub async fn follow_resource(
         &self,
         server: &ServerName,
@@ -215,13 +217,14 @@ impl Host {
         let mut updates = connection.updates();
         // From before: the first update may come with the answer.
         let before = updates.borrow_and_update().clone();
-        let followed = connection.subscribe(uri).await;
-        followed.map_err(|error| OfferError::Listing {
+        let followed = connection.follow(uri).await;
+        let followed = followed.map_err(|error| OfferError::Listing {
             server: server.clone(),
             error,
         })?;
         Ok(Following {
             connection,
+            followed,
             updates,
             before,
             in_use,

@@ -221,17 +221,55 @@ async fn a_resource_is_followed_in_the_legacy_era() {
         })
     };
     let connection = peer.connect().await;
-    connection.subscribe("note:///a").await.unwrap();
+    let followed = connection.follow("note:///a").await.unwrap();
     until(|| updates(&connection, "note:///a") == 1).await;
     until(|| *connection.prompts_changed().borrow() == 1).await;
     assert_eq!(*connection.resources_changed().borrow(), 1);
     assert_eq!(*connection.tools_changed().borrow(), 0);
-    connection.unsubscribe("note:///a").await.unwrap();
-    connection.unsubscribe("note:///never").await.unwrap();
-    assert_eq!(
-        params_of(&peer, "resources/unsubscribe"),
-        [json!({ "uri": "note:///a" })]
-    );
+    // One more who follows it is nothing new to the server, and neither is one less.
+    let again = connection.follow("note:///a").await.unwrap();
+    drop(followed);
+    let other = connection.follow("note:///b").await.unwrap();
+    other.end().await;
+    again.end().await;
+    let uris = |method| {
+        let params = params_of(&peer, method).into_iter();
+        params.map(|it| it["uri"].clone()).collect::<Vec<_>>()
+    };
+    assert_eq!(uris("resources/subscribe"), ["note:///a", "note:///b"]);
+    assert_eq!(uris("resources/unsubscribe"), ["note:///b", "note:///a"]);
+    // And once more from the beginning.
+    drop(connection.follow("note:///a").await.unwrap());
+    until(|| uris("resources/unsubscribe").len() == 3).await;
+    assert_eq!(uris("resources/subscribe").len(), 3);
+}
+
+#[tokio::test]
+async fn so_many_are_followed_at_one_time() {
+    let peer = Peer::new(|message| match message["method"].as_str() {
+        Some("initialize") => result(
+            message,
+            &json!({
+                "protocolVersion": message["params"]["protocolVersion"],
+                "capabilities": capabilities(),
+                "serverInfo": { "name": "shelf", "version": "1" },
+            }),
+        ),
+        _ => result(message, &json!({})),
+    });
+    let mut spec = peer.spec();
+    spec.protocol = outrigger_connect::Protocol::Legacy;
+    let connection = crate::peer::connect(&spec).await.unwrap();
+    let mut all = Vec::new();
+    for number in 0..256 {
+        let uri = format!("note:///{number}");
+        all.push(connection.follow(&uri).await.unwrap());
+    }
+    assert!(connection.follow("note:///7").await.is_ok());
+    let refused = connection.follow("note:///more").await.unwrap_err();
+    assert!(refused.to_string().contains("256 resources"), "{refused}");
+    all.pop().unwrap().end().await;
+    assert!(connection.follow("note:///more").await.is_ok());
 }
 
 #[tokio::test]
@@ -239,11 +277,11 @@ async fn a_resource_is_followed_in_the_modern_era() {
     let peer = modern(|wanted| wanted);
     let connection = peer.connect().await;
     connection.list(Offer::Prompts).await.ok();
-    connection.subscribe("note:///a").await.unwrap();
+    let a = connection.follow("note:///a").await.unwrap();
     until(|| updates(&connection, "note:///a") == 1).await;
-    connection.subscribe("note:///b").await.unwrap();
+    let _b = connection.follow("note:///b").await.unwrap();
     until(|| updates(&connection, "note:///b") == 1).await;
-    connection.unsubscribe("note:///a").await.unwrap();
+    drop(a);
     until(|| params_of(&peer, "subscriptions/listen").len() == 4).await;
     let all = json!({ "toolsListChanged": true, "promptsListChanged": true, "resourcesListChanged": true });
     let with = |uris: Value| {
@@ -283,7 +321,7 @@ async fn what_a_server_does_not_confirm_is_not_followed() {
     let mut spec = peer.spec();
     spec.deadlines.list = Duration::from_millis(200);
     let connection = crate::peer::connect(&spec).await.unwrap();
-    let refused = connection.subscribe("note:///a").await.unwrap_err();
+    let refused = connection.follow("note:///a").await.unwrap_err();
     assert!(
         refused.to_string().contains("confirms other resources"),
         "{refused}"
@@ -297,7 +335,7 @@ async fn what_a_server_does_not_confirm_is_not_followed() {
         _ => good(message),
     });
     let connection = deaf.connect().await;
-    let refused = connection.subscribe("note:///a").await.unwrap_err();
+    let refused = connection.follow("note:///a").await.unwrap_err();
     assert!(matches!(refused, ListError::Malformed { .. }), "{refused}");
 }
 

@@ -18,13 +18,15 @@ use tokio_util::sync::DropGuard;
 
 use super::body::{Body, QUIET};
 use super::check::{self, Accepts};
-use super::{Answer, SESSION, document, empty, not_served, plain, refused, session_of, streamed};
+use super::{
+    Answer, Held, SESSION, document, empty, not_served, plain, refused, session_of, streamed,
+};
+use crate::auth::{Admitted, Pass};
 use crate::client::{Meta, unsupported};
 use crate::gateway::{Core, Shared};
 use crate::message::{self, Fault};
 use crate::outlet::{Outlet, Part};
-use crate::session::{Asked, Session, busy};
-use crate::tenant::Identity;
+use crate::session::{Asked, Session};
 
 /// How long a body may take to come.
 const PATIENCE: Duration = Duration::from_mins(1);
@@ -42,7 +44,7 @@ struct Taken<'a> {
 
 pub(super) async fn answer(
     shared: &Arc<Shared>,
-    who: &Identity,
+    (who, connection): (&Admitted, &Held),
     request: Request<Incoming>,
 ) -> Answer {
     let accepts = check::accepts(request.headers());
@@ -59,13 +61,15 @@ pub(super) async fn answer(
         );
     }
     let (head, body) = request.into_parts();
-    let body = match tokio::time::timeout(PATIENCE, whole(body, shared.limits.message)).await {
+    let most = shared.access.now().settings.max_message.value;
+    let body = match tokio::time::timeout(PATIENCE, whole(body, most)).await {
         Ok(Ok(body)) => body,
+        Ok(Err(StatusCode::PAYLOAD_TOO_LARGE)) => return too_large(most),
         Ok(Err(status)) => return given_up(status),
         Err(_) => return given_up(StatusCode::REQUEST_TIMEOUT),
     };
     let limits = FrameLimits {
-        bytes: shared.limits.message,
+        bytes: most,
         depth: DEPTH,
     };
     let parse = |why: &dyn std::fmt::Display| {
@@ -91,8 +95,11 @@ pub(super) async fn answer(
     match wire::parse(text) {
         Ok(messages) => match &messages[..] {
             [message] => match shared.tenants.of(shared, who).await {
-                Ok(core) => Box::pin(take(&core, (head, accepts), message)).await,
-                Err(unserved) => not_served(&unserved),
+                Ok(core) => match connection.by(&core) {
+                    Ok(()) => Box::pin(take(&core, &who.pass, (head, accepts), message)).await,
+                    Err(answer) => *answer,
+                },
+                Err(unserved) => not_served(shared, &unserved, &head.headers),
             },
             _ => parse(&"no message"),
         },
@@ -124,9 +131,19 @@ pub(crate) async fn whole(mut body: Incoming, most: usize) -> Result<Bytes, Stat
     }
 }
 
+/// A message of a client has a bound.
+fn too_large(most: usize) -> Answer {
+    let words = format!("a message may have {most} bytes here (`gateway.max_message`)");
+    let fault = Fault::new(message::INVALID_REQUEST, words);
+    closing(refused(StatusCode::PAYLOAD_TOO_LARGE, &fault))
+}
+
 /// A body that was not read to its end is not read any further.
 fn given_up(status: StatusCode) -> Answer {
-    let mut answer = plain(status, "the body is too large, too slow or broken\n");
+    closing(plain(status, "the body is too slow or broken\n"))
+}
+
+fn closing(mut answer: Answer) -> Answer {
     let headers = answer.headers_mut();
     headers.insert(CONNECTION, HeaderValue::from_static("close"));
     answer
@@ -134,7 +151,12 @@ fn given_up(status: StatusCode) -> Answer {
 
 type Head = hyper::http::request::Parts;
 
-async fn take(core: &Arc<Core>, (head, accepts): (Head, Accepts), message: &Message<'_>) -> Answer {
+async fn take(
+    core: &Arc<Core>,
+    pass: &Pass,
+    (head, accepts): (Head, Accepts),
+    message: &Message<'_>,
+) -> Answer {
     let bad = |words: &str| {
         let fault = Fault::new(message::INVALID_REQUEST, words);
         refused(StatusCode::BAD_REQUEST, &fault)
@@ -150,10 +172,10 @@ async fn take(core: &Arc<Core>, (head, accepts): (Head, Accepts), message: &Mess
             let modern = (of_body || of_head.is_some()) && !begins;
             let session = match (modern, begins) {
                 (true, _) => match modern_head(&head.headers, of_head, method, message) {
-                    Ok(()) => Session::single(core),
+                    Ok(()) => Session::single(core, pass),
                     Err(fault) => return faulty(&fault, message),
                 },
-                (false, true) => Session::new(core),
+                (false, true) => Session::new(core, pass),
                 (false, false) => match session_of(core, &head.headers) {
                     Ok(session) => session,
                     Err(answer) => return *answer,
@@ -255,12 +277,12 @@ async fn respond(core: &Arc<Core>, taken: Taken<'_>, begins: bool) -> Answer {
             let ok = reply.code.is_none();
             let mut answer = document(status, reply);
             if begins && ok {
-                let added = core.sessions.add(taken.session, core.limits.sessions);
-                if let Some(session) = added {
-                    answer.headers_mut().insert(SESSION, session);
-                } else {
-                    let fault = busy("there are too many sessions");
-                    answer = document(StatusCode::SERVICE_UNAVAILABLE, fault.reply(Some(id)));
+                match core.keep(taken.session) {
+                    Ok(session) => drop(answer.headers_mut().insert(SESSION, session)),
+                    Err(fault) => {
+                        let reply = fault.reply(Some(id));
+                        answer = document(StatusCode::SERVICE_UNAVAILABLE, reply);
+                    }
                 }
             }
             answer

@@ -1,7 +1,7 @@
 //! Sessions of the legacy era, by the id that each request names.
 //!
-//! Promises: an id cannot be guessed; bounded in number, and one that was not used for long is
-//! forgotten first.
+//! Promises: an id cannot be guessed; one that was not used for long is forgotten. Leaves out: how many
+//! there may be.
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -12,6 +12,7 @@ use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 use hyper::header::HeaderValue;
 
 use crate::session::Session;
+use crate::slots::Slot;
 
 /// A session that was not used for this long may go. Clients begin another one then.
 const UNUSED: Duration = Duration::from_mins(60);
@@ -23,6 +24,11 @@ pub(crate) struct Sessions(Mutex<HashMap<HeaderValue, Kept>>);
 struct Kept {
     session: Arc<Session>,
     used: Instant,
+    _slot: Slot,
+}
+
+fn forget_unused(all: &mut HashMap<HeaderValue, Kept>) {
+    all.retain(|_, kept| kept.used.elapsed() < UNUSED || kept.session.is_busy());
 }
 
 impl Sessions {
@@ -30,19 +36,23 @@ impl Sessions {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Keeps a session; its id. `None`: there are `most` already, or there is no randomness.
-    pub(crate) fn add(&self, session: Arc<Session>, most: usize) -> Option<HeaderValue> {
+    /// Keeps a session; its id. `None`: there is no randomness.
+    pub(crate) fn add(&self, session: Arc<Session>, slot: Slot) -> Option<HeaderValue> {
         let mut bytes = [0; 24];
         getrandom::fill(&mut bytes).ok()?;
         let id = HeaderValue::from_str(&URL_SAFE_NO_PAD.encode(bytes)).ok()?;
-        let used = Instant::now();
-        let mut all = self.all();
-        all.retain(|_, kept| kept.used.elapsed() < UNUSED || kept.session.is_busy());
-        if all.len() >= most {
-            return None;
-        }
-        all.insert(id.clone(), Kept { session, used });
+        let kept = Kept {
+            session,
+            used: Instant::now(),
+            _slot: slot,
+        };
+        self.all().insert(id.clone(), kept);
         Some(id)
+    }
+
+    /// Forgets those that were not used for long.
+    pub(crate) fn make_room(&self) {
+        forget_unused(&mut self.all());
     }
 
     /// How many there are.
@@ -50,9 +60,21 @@ impl Sessions {
         self.all().len()
     }
 
+    /// Ends those of clients that nothing lets in any more. Their calls go on.
+    pub(crate) fn end_those_over(&self) {
+        let over = |_: &_, kept: &mut Kept| kept.session.pass().is_over();
+        let over: Vec<_> = self.all().extract_if(over).collect();
+        for (_, kept) in over {
+            kept.session.leave();
+        }
+    }
+
     pub(crate) fn get(&self, id: &HeaderValue) -> Option<Arc<Session>> {
         let mut all = self.all();
         let kept = all.get_mut(id)?;
+        if kept.session.pass().is_over() {
+            return None;
+        }
         kept.used = Instant::now();
         Some(Arc::clone(&kept.session))
     }

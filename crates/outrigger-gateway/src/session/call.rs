@@ -142,7 +142,7 @@ impl Session {
         let core = &self.core;
         let entry = self.lead(task, &params.name).await;
         let server = entry.as_ref().map(|entry| &entry.server);
-        let slot = core.enter(server, &task.cancel).await?;
+        let slot = core.enter(server, (&task.cancel, &self.pass)).await?;
         let host_name = entry.as_ref().map_or(&params.name, |entry| &entry.host);
         let (flight, asked) = self.flight(task, progress, as_task);
         let known = core.clients.enter(Arc::clone(&flight));

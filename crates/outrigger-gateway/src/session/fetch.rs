@@ -104,7 +104,7 @@ impl Session {
     ) -> Result<Made, Fault> {
         let core = &self.core;
         let (Wanted::Prompt(server, ..) | Wanted::Resource(server, _)) = &wanted;
-        let slot = core.enter(Some(server), &task.cancel).await?;
+        let slot = core.enter(Some(server), (&task.cancel, &self.pass)).await?;
         let progress = Meta::of(task.params.as_deref()).and_then(|meta| meta.progress);
         let (flight, asked) = self.flight(task, progress, false);
         let known = core.clients.enter(Arc::clone(&flight));

@@ -97,6 +97,7 @@ impl Session {
                 () = task.cancel.cancelled() => return,
                 () = outlet.closed() => return,
                 () = self.core.stop.cancelled() => break,
+                () = self.pass.over() => break,
                 Some(()) = telling.next() => {}
             }
         }

@@ -13,6 +13,7 @@ use outrigger_host::words::{self, Checks, Whose};
 
 use super::{Session, Task};
 use crate::answer::{self, Missing};
+use crate::gateway::START;
 use crate::view::Entry;
 use crate::{names, reason};
 
@@ -37,7 +38,7 @@ impl Session {
             };
             tokio::select! {
                 () = task.cancel.cancelled() => {}
-                _ = tokio::time::timeout(core.limits.start, there) => {}
+                _ = tokio::time::timeout(START, there) => {}
             }
         } else if core.views.waits_for_the_unknown() {
             tokio::select! {

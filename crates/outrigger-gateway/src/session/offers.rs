@@ -15,7 +15,7 @@ use serde_json::value::RawValue;
 
 use super::fetch::fault;
 use super::{Session, Task, lock};
-use crate::gateway::FIRST_LISTING;
+use crate::gateway::{FIRST_LISTING, START};
 use crate::message::{self, Fault, INVALID_PARAMS};
 use crate::outlet::Reply;
 use crate::view::definition::{Definition, Written};
@@ -188,7 +188,7 @@ impl Session {
             return listed;
         }
         let host = self.core.host();
-        let settled = host.settled(self.core.limits.start);
+        let settled = host.settled(START);
         tokio::select! {
             () = self.over.cancelled() => return None,
             _ = settled => {}
@@ -300,8 +300,7 @@ impl Session {
     }
 }
 
-/// A resource whose updates somebody wants to hear of. Others may follow it still when this is dropped:
-/// one update too many does no harm, one too few would.
+/// A resource whose updates somebody wants to hear of, until this is dropped.
 pub(super) struct Followed {
     following: Following,
     uri: String,

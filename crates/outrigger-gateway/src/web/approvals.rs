@@ -34,17 +34,16 @@ pub(super) async fn answer(shared: &Arc<Shared>, request: Request<Incoming>) -> 
     let cores = shared.tenants.cores();
     let mut journals = cores.iter().filter_map(|core| core.record.journal.as_ref());
     // All have the same one, and without anybody there nothing waits.
-    let Some(approvals) = journals.next().map(Journal::approvals) else {
-        return not_found();
-    };
+    let approvals = journals.next().map(Journal::approvals);
+    let approvals = approvals.as_ref();
     let visit = shared
         .door
         .visit(request.headers(), &cookie_name(request.headers()));
     match (request.uri().path(), visit) {
         ("/approvals/open", _) if read => open(shared, &request),
-        (HERE, Some(visit)) if read => show(shared, &approvals, &visit).await,
+        (HERE, Some(visit)) if read => show(shared, approvals, &visit).await,
         ("/approvals/decide", Some(visit)) if post => {
-            decide(shared, &approvals, visit, request).await
+            decide(shared, approvals, visit, request).await
         }
         (HERE, None) if read => closed(StatusCode::UNAUTHORIZED),
         ("/approvals/decide", None) if post => closed(StatusCode::FORBIDDEN),
@@ -96,9 +95,13 @@ fn closed(status: StatusCode) -> Answer {
     page(status, &layout("Approvals", HERE, 0, &content))
 }
 
-async fn show(shared: &Shared, approvals: &Approvals, visit: &Visit) -> Answer {
+async fn show(shared: &Shared, approvals: Option<&Approvals>, visit: &Visit) -> Answer {
     let now = Timestamp::now();
-    let all = match approvals.list(OTHERS).await {
+    let all = match approvals {
+        Some(approvals) => approvals.list(OTHERS).await,
+        None => Ok(Vec::new()),
+    };
+    let all = match all {
         Ok(all) => all,
         Err(error) => {
             let content =
@@ -252,7 +255,7 @@ fn became(state: ApprovalState) -> Markup {
 /// Takes a decision out of a form.
 async fn decide(
     shared: &Shared,
-    approvals: &Approvals,
+    approvals: Option<&Approvals>,
     visit: Visit,
     request: Request<Incoming>,
 ) -> Answer {
@@ -268,9 +271,13 @@ async fn decide(
     if !visit.gave(field("token")) {
         return closed(StatusCode::FORBIDDEN);
     }
-    let notice = match Wanted::of(&field) {
-        Ok(wanted) => wanted.make(approvals, field("id")).await,
-        Err(words) => Notice { good: false, words },
+    let notice = match (Wanted::of(&field), approvals) {
+        (Ok(wanted), Some(approvals)) => wanted.make(approvals, field("id")).await,
+        (Ok(_), None) => Notice {
+            good: false,
+            words: "there is no such call".to_owned(),
+        },
+        (Err(words), _) => Notice { good: false, words },
     };
     shared.door.notice(&visit, notice);
     elsewhere(HERE)

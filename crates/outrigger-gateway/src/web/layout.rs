@@ -3,7 +3,8 @@
 use jiff::{SignedDuration, Timestamp};
 use maud::{DOCTYPE, Markup, html};
 
-/// A page. `here` is its path; `waiting`: calls that wait for a person.
+/// A page. `here` is its path, empty where there is no other one to go to; `waiting`: calls that wait for
+/// a person.
 pub(super) fn layout(title: &str, here: &str, waiting: usize, content: &Markup) -> Markup {
     let place = |path: &str| (path == here).then_some("page");
     html! {
@@ -20,7 +21,7 @@ pub(super) fn layout(title: &str, here: &str, waiting: usize, content: &Markup) 
             body {
                 header {
                     strong { "Outrigger" }
-                    nav aria-label="Pages" id="nav" data-live {
+                    @if !here.is_empty() { nav aria-label="Pages" id="nav" data-live {
                         a href="/" aria-current=[place("/")] { "Status" }
                         a href="/approvals" aria-current=[place("/approvals")] {
                             "Approvals"
@@ -28,7 +29,7 @@ pub(super) fn layout(title: &str, here: &str, waiting: usize, content: &Markup) 
                                 " " span.count { (waiting) span.apart { " waiting" } }
                             }
                         }
-                    }
+                    } }
                 }
                 main { (content) }
             }

@@ -22,7 +22,6 @@ const LOOK: Duration = Duration::from_millis(200);
 pub struct Queue {
     approvals: Approvals,
     grants: Arc<Grants>,
-    patience: Duration,
     /// The principal whose calls wait, where it has a name.
     whose: Option<String>,
     looked: tokio::sync::Mutex<Looked>,
@@ -40,16 +39,16 @@ pub struct Waiting<'a> {
     queue: &'a Queue,
     question: Question<'a>,
     id: String,
+    patience: Duration,
     until: Timestamp,
 }
 
 impl Queue {
-    /// Calls wait for up to `patience`. What a person says about calls to come goes to `grants`.
-    pub fn new(approvals: Approvals, grants: Arc<Grants>, patience: Duration) -> Self {
+    /// What a person says about calls to come goes to `grants`.
+    pub fn new(approvals: Approvals, grants: Arc<Grants>) -> Self {
         Self {
             approvals,
             grants,
-            patience,
             whose: None,
             looked: tokio::sync::Mutex::default(),
         }
@@ -64,11 +63,15 @@ impl Queue {
         }
     }
 
-    /// Lets a question wait, from when this returns on.
-    pub async fn enter<'a>(&'a self, question: Question<'a>) -> Result<Waiting<'a>, JournalError> {
+    /// Lets a question wait for up to `patience`, from when this returns on.
+    pub async fn enter<'a>(
+        &'a self,
+        question: Question<'a>,
+        patience: Duration,
+    ) -> Result<Waiting<'a>, JournalError> {
         let now = Timestamp::now();
-        let patience = SignedDuration::try_from(self.patience).unwrap_or(SignedDuration::MAX);
-        let until = now.saturating_add(patience).unwrap_or(Timestamp::MAX);
+        let longest = SignedDuration::try_from(patience).unwrap_or(SignedDuration::MAX);
+        let until = now.saturating_add(longest).unwrap_or(Timestamp::MAX);
         let mut asked = asked(question, until);
         if let Some(name) = &self.whose {
             asked.principal.clone_from(name);
@@ -78,6 +81,7 @@ impl Queue {
             queue: self,
             question,
             id,
+            patience,
             until,
         };
         question.run.record(outrigger_journal::Event::CallWaits {
@@ -115,7 +119,7 @@ impl Waiting<'_> {
             match self.queue.decided(self.question.run, &self.id).await {
                 Ok(Some(approval)) => return self.heard(&approval).await,
                 Ok(None) if over => {
-                    let patience = self.queue.patience.as_secs();
+                    let patience = self.patience.as_secs();
                     return nobody(format!("nobody decided within {patience} s"));
                 }
                 Ok(None) => {}

@@ -25,6 +25,12 @@ const IDLE: Duration = Duration::from_secs(30 * 60);
 
 /// How long a call waits in the queue of approvals.
 const APPROVAL: Duration = Duration::from_mins(10);
+/// Bytes of one message of a client.
+const MESSAGE: usize = 16 << 20;
+/// Sessions of all principals.
+const SESSIONS: usize = 32 << 10;
+/// Connections of all clients.
+const CONNECTIONS: usize = 1024;
 /// How long calls that are under way have to end.
 const DRAIN: Duration = Duration::from_secs(10);
 
@@ -41,6 +47,12 @@ pub struct GatewaySettings {
     pub open_loopback: Setting<bool>,
     /// Principals whose servers are started, at most.
     pub max_principals: Setting<usize>,
+    /// Bytes of one message of a client. 16 MiB by default.
+    pub max_message: Setting<usize>,
+    /// Clients that have begun a session over HTTP, of all principals. 32,768 by default.
+    pub max_sessions: Setting<usize>,
+    /// Connections at one time, over HTTP and the socket. 1,024 by default.
+    pub max_connections: Setting<usize>,
     /// How long the servers of a principal that does nothing are kept.
     pub idle: Setting<Duration>,
     /// Who is asked where a rule asks, one after the other until somebody answers; with none left, the
@@ -69,6 +81,9 @@ impl Default for GatewaySettings {
             allowed_origins: Vec::new(),
             open_loopback: Setting::builtin(false),
             max_principals: Setting::builtin(PRINCIPALS),
+            max_message: Setting::builtin(MESSAGE),
+            max_sessions: Setting::builtin(SESSIONS),
+            max_connections: Setting::builtin(CONNECTIONS),
             idle: Setting::builtin(IDLE),
             approvals: Setting::builtin(vec![ApprovalWay::Client]),
             approval_timeout: Setting::builtin(APPROVAL),
@@ -130,6 +145,12 @@ pub struct ClientLimits {
     pub calls_per_minute: Option<u32>,
     /// Calls that wait for one of the others to end.
     pub queue: Option<usize>,
+    /// Requests of one client that take their time, at one time; of principals.
+    pub requests: Option<usize>,
+    /// Clients that have begun a session over HTTP; of principals.
+    pub sessions: Option<usize>,
+    /// Connections over HTTP; of principals.
+    pub connections: Option<usize>,
 }
 
 impl ClientLimits {
@@ -140,6 +161,9 @@ impl ClientLimits {
             concurrent_calls: self.concurrent_calls.or(others.concurrent_calls),
             calls_per_minute: self.calls_per_minute.or(others.calls_per_minute),
             queue: self.queue.or(others.queue),
+            requests: self.requests.or(others.requests),
+            sessions: self.sessions.or(others.sessions),
+            connections: self.connections.or(others.connections),
         }
     }
 }
@@ -206,6 +230,17 @@ pub struct OAuthResource {
     pub algorithms: Vec<String>,
     /// Where it begins.
     pub origin: Origin,
+}
+
+impl OAuthResource {
+    /// Whether it says the same, wherever that is written.
+    pub fn is_like(&self, other: &Self) -> bool {
+        let here = Self {
+            origin: other.origin.clone(),
+            ..self.clone()
+        };
+        here == *other
+    }
 }
 
 impl Config {

@@ -317,6 +317,7 @@ async fn watch(
 ) -> Result<ExitCode, CommandError> {
     let Following {
         connection,
+        followed,
         mut updates,
         before: mut told,
         in_use: _in_use,
@@ -328,7 +329,7 @@ async fn watch(
         tokio::select! {
             biased;
             () = cancel.cancelled() => {
-                connection.unsubscribe(uri).await.ok();
+                followed.end().await;
                 return Err(CommandError::new(Exit::Interrupted, "interrupted"));
             }
             Ok(reason) = ended.wait_for(Option::is_some) => {
@@ -354,6 +355,6 @@ async fn watch(
         }
         told = now;
     }
-    connection.unsubscribe(uri).await.ok();
+    followed.end().await;
     Ok(Exit::Done.into())
 }

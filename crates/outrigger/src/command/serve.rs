@@ -34,23 +34,12 @@ pub(crate) async fn run(
         session::only(&mut config, server)?;
     }
     let access = config.gateway.clone();
-    let of_one = [("--record", &common.record), ("--wire", &common.wire)];
-    let of_one = of_one.iter().find(|(_, place)| place.is_some());
-    if let Some((flag, _)) = of_one.filter(|_| access.knows_anybody()) {
-        let error =
-            format!("`{flag}` is about one principal, and clients can show who they are here");
-        return Err(CommandError::usage(error)
-            .hint("use it without `[gateway.principals]` and `[gateway.oauth]`"));
-    }
+    of_one(common, &access)?;
     // Whoever cannot be connected to need not start anything.
     let listeners = listeners(&args, &access).await?;
     let is_local = listeners.is_empty() || listeners.iter().any(|it| it.is_local(&access));
     // Whoever waits at a pipe waits for a moment only.
-    let drain = if listeners.is_empty() {
-        Duration::ZERO
-    } else {
-        access.drain_timeout.value
-    };
+    let is_pipe = listeners.is_empty();
     let activity = Arc::new(Activity::default());
     let settings = Settings {
         version: env!("CARGO_PKG_VERSION").to_owned(),
@@ -66,6 +55,13 @@ pub(crate) async fn run(
     let basis = Arc::new(Basis::new(common, args, config, screen));
     let sessions = Arc::new(Sessions::new(Arc::clone(&basis)).seen_by(activity));
     let broken = sessions.broken();
+    let drain = || {
+        if is_pipe {
+            Duration::ZERO
+        } else {
+            basis.drain()
+        }
+    };
     let gateway = Gateway::start(sessions.clone(), settings);
     // Others' servers are started when they come.
     let opened = if is_local {
@@ -86,19 +82,31 @@ pub(crate) async fn run(
     Ok(Exit::Done.into())
 }
 
+/// Complains about flags that are about one principal, where there may be several.
+fn of_one(common: &Common, access: &GatewaySettings) -> Result<(), CommandError> {
+    let of_one = [("--record", &common.record), ("--wire", &common.wire)];
+    let of_one = of_one.iter().find(|(_, place)| place.is_some());
+    let Some((flag, _)) = of_one.filter(|_| access.knows_anybody()) else {
+        return Ok(());
+    };
+    let error = format!("`{flag}` is about one principal, and clients can show who they are here");
+    Err(CommandError::usage(error)
+        .hint("use it without `[gateway.principals]` and `[gateway.oauth]`"))
+}
+
 /// Goes on until it is asked to end, and then for those that are under way, and for who looks whether
 /// it is ready.
 async fn until_asked(
     gateway: &Gateway,
     mut serving: impl Future<Output = ()> + Unpin,
-    drain: Duration,
+    drain: impl Fn() -> Duration,
 ) {
     tokio::select! {
         () = &mut serving => return,
         () = session::interrupted() => {}
     }
     tokio::select! {
-        () = gateway.drain(drain) => {}
+        () = gateway.drain(drain()) => {}
         () = &mut serving => {}
         // Asked twice.
         () = session::interrupted() => {}

@@ -215,6 +215,6 @@ pub(crate) async fn with_secrets(
     if broken.is_empty() {
         return Ok(config);
     }
-    let error = CommandError::usage("a hook lacks a secret; nothing was started");
+    let error = CommandError::usage("a hook lacks a secret, and may be there to say no");
     Err(error.hint("`outrigger secrets list` tries each reference"))
 }

@@ -80,15 +80,11 @@ impl Person {
             (Asked::Clients(served), _) => {
                 let (clients, whose) = (&served.clients, &served.whose);
                 let grants = Arc::new(storage.grants(common)?.of_principal(whose.name()));
-                let gateway = &opening.config.gateway;
-                let patience = gateway.approval_timeout.value;
                 let queue = |journal: &Journal| {
-                    Queue::new(journal.approvals(), Arc::clone(&grants), patience)
-                        .of_principal(whose.name())
+                    Queue::new(journal.approvals(), Arc::clone(&grants)).of_principal(whose.name())
                 };
                 let approvers = Approvers {
                     queue: journal.map(queue),
-                    ways: gateway.approvals.value.clone(),
                     earlier: approver::approver(grants, screen.unattended(), keyboard),
                 };
                 Self {

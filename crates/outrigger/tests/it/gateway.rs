@@ -3,11 +3,14 @@
 
 mod approvals;
 mod asks;
+mod bounds;
 mod browser;
 mod changes;
+mod followers;
 mod hosts;
 mod idle;
 mod isolation;
+mod let_in;
 mod missing;
 mod oauth;
 mod offers;
@@ -17,6 +20,7 @@ mod reload;
 mod sdks;
 pub(crate) mod served;
 mod starting;
+mod strangers;
 mod tasks;
 mod web;
 

@@ -19,12 +19,15 @@ use crate::config::server::WrittenKey;
 use crate::config::surroundings::Surroundings;
 use crate::config::value;
 
-const KEYS: [&str; 13] = [
+const KEYS: [&str; 16] = [
     "url",
     "allowed_hosts",
     "allowed_origins",
     "open_loopback",
     "max_principals",
+    "max_message",
+    "max_sessions",
+    "max_connections",
     "idle",
     "approvals",
     "approval_timeout",
@@ -35,7 +38,16 @@ const KEYS: [&str; 13] = [
     "oauth",
 ];
 const PRINCIPAL: [&str; 5] = ["token", "mode", "profile", "limits", "servers"];
-const LIMITS: [&str; 3] = ["concurrent_calls", "calls_per_minute", "queue"];
+const LIMITS: [&str; 6] = [
+    "concurrent_calls",
+    "calls_per_minute",
+    "queue",
+    "requests",
+    "sessions",
+    "connections",
+];
+/// Those that are about a server as well.
+const OF_SERVERS: usize = 3;
 const OAUTH: [&str; 9] = [
     "issuer",
     "audience",
@@ -72,7 +84,10 @@ pub(crate) fn lower(
     }
     for entry in value::table(report, "gateway", node).unwrap_or_default() {
         match entry.key.as_str() {
-            "limits" => limits(report, &["limits"], &entry.node, &mut gateway.limits).note(gateway),
+            "limits" => {
+                let path = (&["limits"][..], &LIMITS[..]);
+                limits(report, path, &entry.node, &mut gateway.limits).note(gateway);
+            }
             "servers" => servers(report, &entry.node, gateway),
             "principals" => principals(report, around, &entry.node, gateway, found),
             "oauth" => {
@@ -125,13 +140,30 @@ fn written(report: &Report<'_>, path: &[&str], entry: &Entry) -> WrittenKey {
     }
 }
 
-fn plain(report: &mut Report<'_>, entry: &Entry, gateway: &mut GatewaySettings) {
-    fn over<T>(slot: &mut Setting<T>, report: &Report<'_>, entry: &Entry, read: Option<T>) {
-        if let Some(value) = read {
-            let origin = report.origin(entry.at);
-            slot.replace(Setting { value, origin });
-        }
+fn over<T>(slot: &mut Setting<T>, report: &Report<'_>, entry: &Entry, read: Option<T>) {
+    if let Some(value) = read {
+        let origin = report.origin(entry.at);
+        slot.replace(Setting { value, origin });
     }
+}
+
+/// How many of something there may be, or how large.
+fn bound(report: &mut Report<'_>, key: &str, entry: &Entry, gateway: &mut GatewaySettings) {
+    let node = &entry.node;
+    if entry.key == "max_message" {
+        let most = value::size(report, key, node);
+        return over(&mut gateway.max_message, report, entry, most);
+    }
+    let most = value::count(report, key, node);
+    let slot = match entry.key.as_str() {
+        "max_sessions" => &mut gateway.max_sessions,
+        "max_connections" => &mut gateway.max_connections,
+        _ => &mut gateway.max_principals,
+    };
+    over(slot, report, entry, most);
+}
+
+fn plain(report: &mut Report<'_>, entry: &Entry, gateway: &mut GatewaySettings) {
     let key = join("gateway", &entry.key);
     let node = &entry.node;
     match entry.key.as_str() {
@@ -152,9 +184,8 @@ fn plain(report: &mut Report<'_>, entry: &Entry, gateway: &mut GatewaySettings) 
             let open = value::truth(report, &key, node);
             over(&mut gateway.open_loopback, report, entry, open);
         }
-        "max_principals" => {
-            let most = value::count(report, &key, node);
-            over(&mut gateway.max_principals, report, entry, most);
+        "max_principals" | "max_message" | "max_sessions" | "max_connections" => {
+            bound(report, &key, entry, gateway);
         }
         "idle" => {
             let idle = value::duration(report, &key, node);
@@ -240,13 +271,26 @@ fn texts(report: &mut Report<'_>, key: &str, node: &Node) -> Option<Vec<String>>
     Some(items.into_iter().map(|(_, text)| text).collect())
 }
 
-fn limits(report: &mut Report<'_>, path: &[&str], node: &Node, limits: &mut ClientLimits) -> Noted {
+/// `known`: the keys that may stand there.
+fn limits(
+    report: &mut Report<'_>,
+    (path, known): (&[&str], &[&str]),
+    node: &Node,
+    limits: &mut ClientLimits,
+) -> Noted {
     let mut noted = Vec::new();
     let table = join("gateway", &path.join("."));
     for entry in value::table(report, &table, node).unwrap_or_default() {
         let key = join(&table, &entry.key);
         let node = &entry.node;
         match entry.key.as_str() {
+            word if !known.contains(&word) => {
+                report.unknown(Severity::Error, entry, &table, known);
+                continue;
+            }
+            "requests" => limits.requests = value::count(report, &key, node),
+            "sessions" => limits.sessions = value::count(report, &key, node),
+            "connections" => limits.connections = value::count(report, &key, node),
             "concurrent_calls" => {
                 limits.concurrent_calls = value::count(report, &key, node);
             }
@@ -254,15 +298,11 @@ fn limits(report: &mut Report<'_>, path: &[&str], node: &Node, limits: &mut Clie
                 limits.calls_per_minute = value::count(report, &key, node);
             }
             // None is as good a number as any.
-            "queue" => {
+            _ => {
                 limits.queue = match &node.value {
                     Value::Number(digits) if digits == "0" => Some(0),
                     _ => value::count(report, &key, node),
                 };
-            }
-            _ => {
-                report.unknown(Severity::Error, entry, &table, &LIMITS);
-                continue;
             }
         }
         noted.push(written(report, path, entry));
@@ -276,7 +316,8 @@ fn servers(report: &mut Report<'_>, node: &Node, gateway: &mut GatewaySettings) 
         let mut of_server = ClientLimits::default();
         let path = ["servers", entry.key.as_str()];
         gateway.forget(&path);
-        limits(report, &path, &entry.node, &mut of_server).note(gateway);
+        let known = &LIMITS[..OF_SERVERS];
+        limits(report, (&path, known), &entry.node, &mut of_server).note(gateway);
         gateway.servers.insert(entry.key.clone(), of_server);
     }
 }
@@ -370,8 +411,8 @@ fn principal(
             }
             "limits" => {
                 let path = [path[0], path[1], "limits"];
-                let Noted(of_limits) = limits(report, &path, &entry.node, &mut principal.limits);
-                noted.extend(of_limits);
+                let own = &mut principal.limits;
+                noted.extend(limits(report, (&path, &LIMITS), &entry.node, own).0);
             }
             "servers" => {
                 for server in value::table(report, &key, &entry.node).unwrap_or_default() {

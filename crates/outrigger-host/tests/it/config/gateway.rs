@@ -104,6 +104,42 @@ fn each_principal_has_what_its_entry_says() {
 }
 
 #[test]
+fn bounds_are_read_and_those_of_servers_are_about_calls_alone() {
+    let gateway = place(
+        "[gateway]\nmax_message = '1 MiB'\nmax_sessions = 7\nlimits = { sessions = 5, requests = 3 }\n\
+         [gateway.principals.alice]\nlimits = { connections = 2 }",
+    )
+    .load()
+    .gateway;
+    assert_eq!(gateway.max_message.value, 1 << 20);
+    assert_eq!(
+        (gateway.max_sessions.value, gateway.max_connections.value),
+        (7, 1024)
+    );
+    let alice = gateway.limits_of(Some("alice"));
+    assert_eq!(
+        (alice.requests, alice.sessions, alice.connections),
+        (Some(3), Some(5), Some(2))
+    );
+    for (wrong, key) in [
+        ("[gateway.servers.db]\nsessions = 3", "sessions"),
+        (
+            "[gateway]\nlimits = { sessions = 0 }",
+            "gateway.limits.sessions",
+        ),
+        ("[gateway]\nmax_message = 'much'", "gateway.max_message"),
+        ("[gateway]\nmax_connections = 0", "gateway.max_connections"),
+    ] {
+        let config = place(wrong).load();
+        let fatal: Vec<_> = config.fatal().map(ToString::to_string).collect();
+        assert!(
+            fatal.len() == 1 && fatal[0].contains(key),
+            "{wrong}: {fatal:?}"
+        );
+    }
+}
+
+#[test]
 fn it_is_shown_as_it_was_written_and_can_be_read_back() {
     let text = known()
         .replace("\"of-alice\"", "\"env:ALICE\"")

@@ -2,11 +2,12 @@
 //!
 //! Promises: a configuration with an error changes nothing; nobody is asked, and what a person has not
 //! trusted stays untrusted. Leaves out when it is read ([`watch`](super::watch)), and what cannot change
-//! without a restart: where it listens, `[gateway]` and `[storage]`.
+//! without a restart: where it listens, and `[storage]`.
 
 use std::fmt::Write as _;
 use std::path::PathBuf;
 use std::sync::{Mutex, PoisonError};
+use std::time::Duration;
 
 use outrigger_gateway::{Gateway, Identity};
 use outrigger_host::config::{Config, EntryState, ProjectStanding, show};
@@ -62,6 +63,11 @@ impl Basis {
         config.unwrap_or_else(PoisonError::into_inner).clone()
     }
 
+    /// How long calls that are under way have to end.
+    pub(super) fn drain(&self) -> Duration {
+        self.own().gateway.drain_timeout.value
+    }
+
     /// Where it is kept what was last known of the tools under this configuration, seen with these
     /// flags by this principal.
     pub(super) fn kept(
@@ -96,9 +102,16 @@ impl Basis {
         if let Some(server) = &self.args.server {
             session::only(&mut config.clone(), server)?;
         }
+        super::of_one(&self.common, &config.gateway)?;
         self.refuse_broken(&before, &config)?;
         if of_the_start(&before) != of_the_start(&config) {
-            self.note("`[gateway]` or `[storage]` is another one; that takes a restart");
+            self.alert("`[storage]` is another one; that takes a restart");
+        }
+        let beyond = self.args.http.filter(|it| !it.ip().is_loopback());
+        if let Some(address) = beyond.filter(|_| !config.gateway.knows_anybody()) {
+            self.alert(&format!(
+                "the configuration knows nobody who may connect any more, so nobody may at {address}"
+            ));
         }
         *self.config.lock().unwrap_or_else(PoisonError::into_inner) = config;
         Ok(())
@@ -135,6 +148,13 @@ impl Basis {
             .say(format_args!("{note} {}", visible::line(text)));
     }
 
+    /// Something to do something about.
+    fn alert(&self, text: &str) {
+        let warning = self.screen.talk(Label::Warn, "warning:");
+        self.screen
+            .insist(format_args!("{warning} {}", visible::line(text)));
+    }
+
     /// What came of it for somebody.
     pub(super) fn tell(&self, who: &Identity, what: &Succeeded) {
         let names = |names: &[_]| names.iter().map(ToString::to_string).collect::<Vec<_>>();
@@ -151,13 +171,10 @@ impl Basis {
 
     /// Nothing came of it.
     pub(super) fn warn(&self, who: Option<&Identity>, error: &CommandError) {
-        let warning = self.screen.talk(Label::Warn, "warning:");
         let whose = who.map(|who| format!(" for {who}")).unwrap_or_default();
-        let told = format!(
+        self.alert(&format!(
             "the configuration as it was read again is not used{whose}; the one before stays: {error}"
-        );
-        self.screen
-            .insist(format_args!("{warning} {}", visible::line(&told)));
+        ));
     }
 
     /// Reads the configuration whenever that is due, and has everybody go over to it. Does not return.
@@ -169,10 +186,12 @@ impl Basis {
                 continue;
             }
             match self.read() {
-                Ok(()) if Box::pin(gateway.renew()).await == 0 => {
-                    self.note("the configuration was read again");
+                Ok(()) => {
+                    let access = self.own().gateway;
+                    if Box::pin(gateway.renew(access)).await == 0 {
+                        self.note("the configuration was read again");
+                    }
                 }
-                Ok(()) => {}
                 Err(error) => self.warn(None, &error),
             }
         }
@@ -180,9 +199,8 @@ impl Basis {
 }
 
 /// What counts from the start to the end, without where it is written.
-fn of_the_start(config: &Config) -> [Value; 2] {
-    let mut shown = show::to_json(config);
-    ["gateway", "storage"].map(|table| without_places(shown[table].take()))
+fn of_the_start(config: &Config) -> Value {
+    without_places(show::to_json(config)["storage"].take())
 }
 
 fn without_places(value: Value) -> Value {

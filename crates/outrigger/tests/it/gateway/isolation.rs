@@ -37,7 +37,7 @@ fn keeping() -> (Place, [String; 2], Log) {
 
 /// What a server knows of somebody.
 #[track_caller]
-fn state(somebody: &Somebody<'_>) -> Value {
+pub(super) fn state(somebody: &Somebody<'_>) -> Value {
     serde_json::from_str(text(&somebody.call("lab__kept", json!({})))).unwrap()
 }
 
@@ -47,16 +47,16 @@ fn answering() -> Value {
 
 /// A call of a client of the modern era that can be asked.
 #[track_caller]
-fn call_asked(somebody: &Somebody<'_>, mut params: Value) -> Value {
+pub(super) fn call_asked(somebody: &Somebody<'_>, mut params: Value) -> Value {
     params["arguments"] = json!({});
     let heard = somebody.heard("tools/call", modern_with(params, answering()));
     heard.json()
 }
 
 /// The stream of a session for what belongs to no request.
-fn standing(somebody: &Somebody<'_>, session: &str) -> BufReader<TcpStream> {
+pub(super) fn standing(somebody: &Somebody<'_>, session: &str) -> BufReader<TcpStream> {
     let head = format!(
-        "GET /mcp HTTP/1.1\r\nHost: localhost\r\nAccept: text/event-stream\r\nAuthorization: {}\r\n\
+        "GET /mcp HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\nAccept: text/event-stream\r\nAuthorization: {}\r\n\
          Mcp-Session-Id: {session}\r\n\r\n",
         somebody.authorization
     );
@@ -65,7 +65,7 @@ fn standing(somebody: &Somebody<'_>, session: &str) -> BufReader<TcpStream> {
 
 /// All that comes until a line has this in it.
 #[track_caller]
-fn until_line(stream: &mut BufReader<TcpStream>, mark: &str) -> String {
+pub(super) fn until_line(stream: &mut BufReader<TcpStream>, mark: &str) -> String {
     let mut all = String::new();
     while !all.contains(mark) {
         let before = all.len();

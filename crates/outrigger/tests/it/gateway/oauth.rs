@@ -20,7 +20,7 @@ use serde_json::{Value, json};
 use super::principals::Somebody;
 use super::served::Served;
 use super::text;
-use crate::place::{Place, Ran, fixture};
+use crate::place::{Place, Ran, fixture, until};
 use crate::scripted::lab;
 use crate::servers::Servers;
 
@@ -359,6 +359,60 @@ fn what_is_told_of_the_resource_leads_to_the_authorization_server() {
         issuer.asked.lock().unwrap().is_empty(),
         "nothing is fetched for nobody"
     );
+}
+
+#[test]
+fn what_is_said_of_the_authorization_server_can_be_said_anew() {
+    let (place, _) = lab();
+    let issuer = Issuer::start();
+    let key = Key::p256();
+    issuer.publish(&[key.jwk("k")]);
+    issuer.known(&place, "");
+    let file = place.root.join("config/outrigger/outrigger.toml");
+    let first = std::fs::read_to_string(&file).unwrap();
+    let served = Served::start(&place, &["--allow", "*"]);
+    let claims = issuer.claims("alice");
+    let token = key.token("k", &claims);
+    let alice = Somebody::with(&served, &token);
+    let status = |somebody: &Somebody<'_>| somebody.heard("server/discover", json!({})).status;
+    let session = alice.session();
+    let ping = json!({ "jsonrpc": "2.0", "id": 5, "method": "ping" });
+    assert_eq!(alice.within(&session, &ping).status, 200);
+
+    // Something else changes: what is known of the authorization server stays.
+    let asked = issuer.asked.lock().unwrap().len();
+    std::fs::write(
+        &file,
+        format!("# Moved down.\n{first}\n[gateway]\nidle = '1h'"),
+    )
+    .unwrap();
+    served.reload();
+    until("it is read again", || {
+        served.talk().contains("was read again")
+    });
+    assert_eq!(alice.within(&session, &ping).status, 200);
+    assert_eq!(issuer.asked.lock().unwrap().len(), asked);
+
+    let other = "https://other.example.com/mcp";
+    std::fs::write(&file, first.replace(AUDIENCE, other)).unwrap();
+    served.reload();
+    until("the token is for another audience", || {
+        status(&alice) == 401
+    });
+    let token = key.token("k", &with(&claims, "aud", json!(other)));
+    let again = Somebody::with(&served, &token);
+    assert_eq!(status(&again), 200);
+    assert_eq!(again.within(&session, &ping).status, 404, "it is over");
+
+    let moved = Issuer::start();
+    moved.publish(&[key.jwk("k")]);
+    std::fs::write(&file, first.replace(&issuer.id, &moved.id)).unwrap();
+    served.reload();
+    until("the issuer is another one", || status(&again) == 401);
+    let token = key.token("k", &moved.claims("alice"));
+    assert_eq!(status(&Somebody::with(&served, &token)), 200);
+    drop(served);
+    place.assert_nothing_runs();
 }
 
 #[test]

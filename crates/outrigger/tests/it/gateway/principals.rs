@@ -1,6 +1,9 @@
 //! Several principals at one gateway: whoever has to show who they are is nobody before, and what is
 //! one's own is nobody else's.
 
+use std::io::BufReader;
+use std::net::TcpStream;
+
 use serde_json::{Value, json};
 
 use super::served::{Heard, Served, modern};
@@ -39,7 +42,8 @@ impl<'a> Somebody<'a> {
     /// A request of the modern era.
     #[track_caller]
     pub(crate) fn heard(&self, method: &str, params: Value) -> Heard {
-        let name = params["name"].as_str().or(params["uri"].as_str());
+        let subjects = ["name", "uri", "taskId"].map(|key| params[key].as_str());
+        let name = subjects.into_iter().flatten().next();
         let name = name.unwrap_or_default().to_owned();
         let mut headers = vec![
             ("MCP-Protocol-Version", "2026-07-28"),
@@ -56,6 +60,29 @@ impl<'a> Somebody<'a> {
         };
         let message = json!({ "jsonrpc": "2.0", "id": 1, "method": method, "params": params });
         self.served.post(&message, &headers)
+    }
+
+    /// A request of the modern era whose answer is not waited for.
+    pub(crate) fn begin(&self, method: &str, params: Value) -> BufReader<TcpStream> {
+        let name = match params["name"].as_str() {
+            Some(name) => format!("Mcp-Name: {name}\r\n"),
+            None => String::new(),
+        };
+        let params = if params["_meta"].is_null() {
+            modern(params)
+        } else {
+            params
+        };
+        let message = json!({ "jsonrpc": "2.0", "id": 1, "method": method, "params": params });
+        let body = message.to_string();
+        let head = format!(
+            "POST /mcp HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\nContent-Type: application/json\r\n\
+             Accept: application/json, text/event-stream\r\nAuthorization: {}\r\n\
+             MCP-Protocol-Version: 2026-07-28\r\nMcp-Method: {method}\r\n{name}Content-Length: {}\r\n\r\n{body}",
+            self.authorization,
+            body.len()
+        );
+        BufReader::new(self.served.open(head.as_bytes()))
     }
 
     #[track_caller]

@@ -204,6 +204,25 @@ fn the_next_call_is_under_the_new_policy_and_a_broken_file_changes_nothing() {
 }
 
 #[test]
+fn a_hook_that_lacks_a_secret_changes_nothing_and_is_named() {
+    let (place, _) = lab();
+    place.user("[policy]\ndefault = 'allow'");
+    let mut line = gateway(&place, place.command(&[]));
+    line.begin("2025-11-25", json!({}));
+    assert_eq!(text(&repeat(&mut line, "lab")), "still here");
+    place.user("[[hooks.before_call]]\ncommand = ['false']\nenv = { KEY = 'env:NOT_THERE' }");
+    says(
+        &place,
+        "the one before stays: a hook lacks a secret, and may be there to say no",
+    );
+    let said = talk(&place);
+    assert!(said.contains("NOT_THERE"), "{said}");
+    assert!(!said.contains("nothing was started"), "{said}");
+    assert_eq!(text(&repeat(&mut line, "lab")), "still here");
+    assert_eq!(line.end(), 0);
+}
+
+#[test]
 fn a_hangup_reads_it_again_and_nobody_trusts_what_came_meanwhile() {
     let place = Place::new();
     let (own, log) = scripted(&place, "own");

@@ -7,7 +7,7 @@ use std::net::TcpStream;
 use std::os::unix::net::UnixStream;
 use std::path::Path;
 use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
-use std::sync::mpsc;
+use std::sync::{Arc, Mutex, mpsc};
 use std::thread;
 use std::time::Duration;
 
@@ -227,6 +227,8 @@ fn names(listed: &Value) -> Vec<String> {
 pub(crate) struct Served {
     child: Child,
     killed: bool,
+    /// What it has said to people.
+    talk: Arc<Mutex<String>>,
     /// Where.
     pub(crate) place: String,
 }
@@ -282,10 +284,17 @@ impl Served {
                 break at.to_owned();
             }
         };
-        thread::spawn(move || talk.for_each(drop));
+        let said = Arc::new(Mutex::new(String::new()));
+        let heard = Arc::clone(&said);
+        thread::spawn(move || {
+            for line in talk.map_while(Result::ok) {
+                *heard.lock().unwrap() += &(line + "\n");
+            }
+        });
         Self {
             child,
             killed: false,
+            talk: said,
             place: at,
         }
     }
@@ -303,6 +312,16 @@ impl Served {
     /// Sends a signal that ends nothing.
     pub(crate) fn poke(&self, signal: &str) {
         kill(&self.child, signal);
+    }
+
+    /// Has the configuration read again.
+    pub(crate) fn reload(&self) {
+        kill(&self.child, "-HUP");
+    }
+
+    /// What it has said to people so far.
+    pub(crate) fn talk(&self) -> String {
+        self.talk.lock().unwrap().clone()
     }
 
     fn address(&self) -> &str {

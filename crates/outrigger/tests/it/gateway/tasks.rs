@@ -17,7 +17,7 @@ fn baker() -> (Place, std::path::PathBuf) {
     (place, log)
 }
 
-fn takes_tasks(params: Value) -> Value {
+pub(super) fn takes_tasks(params: Value) -> Value {
     let extensions = json!({ "extensions": { "io.modelcontextprotocol/tasks": {} } });
     modern_with(params, extensions)
 }

@@ -4,6 +4,7 @@
 use serde_json::{Value, json};
 
 use super::browser::Browser;
+use super::principals::{Somebody, principal};
 use super::served::Served;
 use super::text;
 use crate::place::{Place, fixture, until};
@@ -193,6 +194,74 @@ fn what_is_sent_from_elsewhere_decides_nothing() {
         assert_eq!(decide(here, "same-origin", cookie, &good), 303);
         assert_eq!(text(&waiting.join().unwrap()), "a");
     });
+}
+
+#[test]
+fn the_page_of_approvals_is_there_before_anybody_has_come() {
+    let (place, _) = lab();
+    principal(&place, "alice", "");
+    let served = Served::start(&place, &[]);
+    let get = |path: &str, cookie: &str| served.request("GET", path, &[("Cookie", cookie)], b"");
+    assert_eq!(get("/approvals", "").status, 401);
+    let path = door(&place);
+    let entered = get(path.strip_prefix(&page(&served)).unwrap(), "");
+    assert_eq!(entered.status, 303, "{entered:?}");
+    let cookie = entered.header("set-cookie").unwrap();
+    let cookie = cookie.split(';').next().unwrap();
+    let shown = get("/approvals", cookie);
+    assert_eq!(shown.status, 200, "{shown:?}");
+    assert!(shown.body.contains("No call waits for you."), "{shown:?}");
+    assert_eq!(get("/approvals/other", cookie).status, 404);
+}
+
+#[test]
+fn a_principal_sees_from_elsewhere_what_is_its_own() {
+    let (place, _) = queue();
+    let tokens = ["alice", "bob"].map(|name| principal(&place, name, ""));
+    place.user(
+        "[[policy.rule]]\ntool = 'mcp__lab__keep'\nwhen = \"client == 'bob'\"\ndecision = 'allow'",
+    );
+    let served = Served::start(&place, &[]);
+    let [alice, bob] = tokens
+        .each_ref()
+        .map(|token| Somebody::with(&served, token));
+    // A proxy on this machine has passed it on.
+    let get = |path: &str, shown: Option<&Somebody<'_>>| {
+        let mut headers = vec![("Via", "1.1 proxy")];
+        headers.extend(shown.map(Somebody::shown));
+        served.request("GET", path, &headers, b"")
+    };
+    assert_eq!(get("/", None).status, 404);
+    assert_eq!(
+        get("/", Some(&Somebody::with(&served, "ogt_x"))).status,
+        401
+    );
+    let before = get("/", Some(&alice));
+    assert_eq!(before.status, 200, "{before:?}");
+    assert!(before.body.contains("with the first request"), "{before:?}");
+    assert_eq!(get("/page.css", Some(&alice)).status, 200);
+    for path in ["/metrics", "/approvals", "/approvals/open"] {
+        assert_eq!(get(path, Some(&alice)).status, 404, "{path}");
+    }
+
+    assert_ne!(bob.call("lab__keep", json!({}))["result"]["isError"], true);
+    let call = json!({ "name": "lab__repeat", "arguments": { "text": "word of alice" } });
+    let _call = alice.begin("tools/call", call);
+    let id = waits(&place);
+    let own = get("/", Some(&alice)).body;
+    for words in ["alice", "repeat", id.as_str(), "lab"] {
+        assert!(own.contains(words), "{words}: {own}");
+    }
+    let (_, ended) = own.split_once("Ended last").unwrap();
+    assert!(ended.contains("No call has ended yet."), "{ended}");
+    for words in ["bob", "word of alice", "href=\"/approvals"] {
+        assert!(!own.contains(words), "{words}: {own}");
+    }
+    let own = get("/", Some(&bob)).body;
+    assert!(own.contains("No call of yours waits."), "{own}");
+    let (_, ended) = own.split_once("Ended last").unwrap();
+    assert!(ended.contains("keep"), "{ended}");
+    assert!(!own.contains("alice") && !own.contains(&id), "{own}");
 }
 
 #[test]
