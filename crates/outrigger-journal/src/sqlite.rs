@@ -49,7 +49,7 @@ impl Store for Sqlite {
             .map_err(failed_plainly)?;
         let mut chain = Chain::load(&transaction).map_err(failed)?;
         let mut all = Vec::with_capacity(batch.len());
-        let mut begun = Begun::default();
+        let mut lines = Begun::default();
         let told = |at, error| match refusal(path, error) {
             Ok(refused) => Failure::Entry(at, refused),
             Err(error) => failed(error),
@@ -60,7 +60,7 @@ impl Store for Sqlite {
                     begin_run(&transaction, &mut chain, host, begin).map(Done::Begun)
                 }
                 Pending::Line(line) => {
-                    append_line(&transaction, &mut chain, (line, at), &mut begun)
+                    append_line(&transaction, &mut chain, (line, at), &mut lines)
                 }
                 Pending::Index(work, _) => index::work(&transaction, work).map(Done::Indexed),
                 Pending::Approval(work, _) => {
@@ -69,7 +69,7 @@ impl Store for Sqlite {
             };
             all.push(done.map_err(|error| told(at, error))?);
         }
-        begun
+        lines
             .write(&transaction)
             .map_err(|(at, error)| told(at, error))?;
         chain.store(&transaction).map_err(failed)?;

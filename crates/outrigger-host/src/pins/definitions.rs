@@ -65,7 +65,8 @@ impl<'a> Definitions<'a> {
             for tool in tools {
                 let digest = tool.digest.to_string();
                 if !known.contains(&digest) {
-                    text.push_str(&format!("{digest} {}\n", tool.definition()));
+                    let line = [&digest, " ", &tool.definition().to_string(), "\n"].concat();
+                    text.push_str(&line);
                     known.insert(digest);
                 }
             }
