@@ -224,6 +224,11 @@ impl Change {
         }
     }
 
+    /// It is about a line that is there.
+    pub(crate) fn needs_a_line(&self) -> bool {
+        matches!(self, Self::Late { .. } | Self::Settled { .. })
+    }
+
     /// Bytes of memory that it takes beside the event, roughly.
     pub(crate) fn weight(&self) -> usize {
         match self {
@@ -271,8 +276,8 @@ pub(crate) fn begin(
     Ok(key)
 }
 
-/// Adds an event and updates what it changes, or leaves that to `begun`. The number counts the entries
-/// of the transaction.
+/// Adds an event and updates what it changes, or leaves that to `begun`, which is to be written before
+/// anything that looks at the lines of calls. The number counts the entries of the transaction.
 pub(crate) fn append<'a>(
     connection: &Connection,
     chain: &mut Chain,
@@ -305,10 +310,6 @@ pub(crate) fn append<'a>(
         Change::Nothing => Ok(()),
         Change::Spent(_) | Change::RunEnded { .. } => change_run(connection, entry),
         _ if begun.take(entry, of) => Ok(()),
-        Change::Late { call, .. } => {
-            begun.settle(connection, entry.run, *call)?;
-            change_call(connection, entry)
-        }
         _ => change_call(connection, entry),
     }
 }

@@ -55,6 +55,11 @@ impl Store for Sqlite {
             Err(error) => failed(error),
         };
         for (at, entry) in batch.iter().enumerate() {
+            if needs_lines(entry) {
+                lines
+                    .write(&transaction)
+                    .map_err(|(at, error)| told(at, error))?;
+            }
             let done = match entry {
                 Pending::Begin(begin) => {
                     begin_run(&transaction, &mut chain, host, begin).map(Done::Begun)
@@ -108,6 +113,15 @@ impl Store for Sqlite {
         // Only now: until here this process was writing.
         drop(host);
         shut
+    }
+}
+
+/// It looks at the lines of calls, which may have begun in the same transaction.
+fn needs_lines(entry: &Pending) -> bool {
+    match entry {
+        Pending::Begin(_) => false,
+        Pending::Line(line) => line.change.needs_a_line(),
+        Pending::Index(..) | Pending::Approval(..) => true,
     }
 }
 

@@ -57,22 +57,9 @@ impl<'a> Begun<'a> {
         })
     }
 
-    /// Writes the line of a call, where it is not written yet.
-    pub(super) fn settle(
-        &mut self,
-        connection: &Connection,
-        run: i64,
-        call: u32,
-    ) -> Result<(), LedgerError> {
-        match self.0.remove(&(run, call)) {
-            Some(row) => row.write(connection, run, call),
-            None => Ok(()),
-        }
-    }
-
     /// Writes all of them; an error with the entry that it is about.
-    pub(crate) fn write(self, connection: &Connection) -> Result<(), (usize, LedgerError)> {
-        for ((run, call), row) in self.0 {
+    pub(crate) fn write(&mut self, connection: &Connection) -> Result<(), (usize, LedgerError)> {
+        for ((run, call), row) in std::mem::take(&mut self.0) {
             row.write(connection, run, call)
                 .map_err(|error| (row.of, error))?;
         }
