@@ -132,3 +132,92 @@ impl Waiting {
         std::mem::take(&mut self.commands)
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+    use std::thread;
+
+    use tokio::sync::oneshot;
+
+    use super::*;
+    use crate::RunId;
+    use crate::ledger::Change;
+    use crate::writer::{Line, Recording};
+
+    fn line(seq: u64) -> Command {
+        let name = RunId::new(crate::run::now(), 0);
+        Command::Line(Line {
+            recording: Arc::new(Recording::new(1, name)),
+            seq,
+            at: crate::run::now(),
+            body: String::new(),
+            change: Change::Nothing,
+            size: 0,
+            fenced: None,
+            answer: None,
+        })
+    }
+
+    fn flush() -> Command {
+        Command::Flush(oneshot::channel().0)
+    }
+
+    fn taken(next: Next) -> Vec<u64> {
+        match next {
+            Next::Commands(commands) => commands
+                .iter()
+                .map(|command| match command {
+                    Command::Line(line) => line.seq,
+                    _ => 0,
+                })
+                .collect(),
+            Next::Time => panic!("it is not time"),
+            Next::End => panic!("it has ended"),
+        }
+    }
+
+    #[test]
+    fn what_nobody_waits_for_waits_for_more() {
+        let queue = Arc::<Queue>::default();
+        let filled = Arc::clone(&queue);
+        let filling = thread::spawn(move || {
+            for seq in 1..=20 {
+                assert!(filled.push(line(seq)));
+            }
+        });
+        filling.join().unwrap();
+        let begun = Instant::now();
+        assert!(taken(queue.next(None)).into_iter().eq(1..=20), "in order");
+        assert!(begun.elapsed() < LINGER * 100, "by itself");
+    }
+
+    #[test]
+    fn who_waits_takes_along_what_came_before() {
+        let queue = Queue::default();
+        queue.push(line(1));
+        queue.push(flush());
+        queue.push(line(2));
+        assert_eq!(taken(queue.next(None)), [1, 0, 2]);
+        // A crowd, and the next time a moment for more.
+        for _ in 0..CROWD {
+            queue.push(flush());
+        }
+        assert_eq!(taken(queue.next(None)).len(), CROWD);
+        let begun = Instant::now();
+        queue.push(flush());
+        assert_eq!(taken(queue.next(None)).len(), 1);
+        assert!(begun.elapsed() >= MOMENT);
+    }
+
+    #[test]
+    fn it_tells_the_time_and_its_end() {
+        let queue = Queue::default();
+        assert!(matches!(queue.next(Some(Instant::now())), Next::Time));
+        queue.push(line(1));
+        queue.close();
+        assert!(!queue.push(line(2)));
+        assert_eq!(taken(queue.next(None)), [1], "nothing is lost");
+        assert!(matches!(queue.next(None), Next::End));
+    }
+}

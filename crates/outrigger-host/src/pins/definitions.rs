@@ -65,8 +65,7 @@ impl<'a> Definitions<'a> {
             for tool in tools {
                 let digest = tool.digest.to_string();
                 if !known.contains(&digest) {
-                    let line = [&digest, " ", &tool.definition().to_string(), "\n"].concat();
-                    text.push_str(&line);
+                    text.push_str(&[&digest, " ", &*tool.definition, "\n"].concat());
                     known.insert(digest);
                 }
             }
@@ -126,4 +125,80 @@ fn name(key: &str) -> String {
 fn file(folder: &Path, key: &str) -> PathBuf {
     let digest = key.rsplit('@').next().unwrap_or(key);
     folder.join(format!("{digest}.lines"))
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use outrigger_connect::{ServerName, ToolListing};
+    use serde_json::json;
+    use serde_json::value::to_raw_value;
+
+    use super::*;
+    use crate::catalog::{ServerCatalog, Standing};
+
+    fn tools(descriptions: &[&str]) -> Vec<Arc<CatalogTool>> {
+        let tool = |(number, description)| {
+            let name = format!("tool-{number}");
+            let schema = json!({ "type": "object" });
+            let tool = json!({ "name": name, "description": description, "inputSchema": schema });
+            to_raw_value(&tool).unwrap()
+        };
+        let listing = ToolListing {
+            tools: descriptions.iter().enumerate().map(tool).collect(),
+            pages: 1,
+            problems: Vec::new(),
+            took: Duration::ZERO,
+        };
+        let server = ServerName::new("lab").unwrap();
+        ServerCatalog::read(&server, Standing::default(), listing).tools
+    }
+
+    fn within(folder: &Path) -> Definitions<'_> {
+        Definitions {
+            folder: Some(folder),
+            shared: None,
+        }
+    }
+
+    #[test]
+    fn those_of_a_server_are_one_file_and_each_is_found() {
+        let folder = tempfile::tempdir().unwrap();
+        let place = || within(folder.path());
+        let first = tools(&["one", "two\nlines", "三"]);
+        place().keep("a/b c@0123456789abcdef", &first).unwrap();
+        let second = tools(&["one", "another"]);
+        place().keep("a/b c@0123456789abcdef", &second).unwrap();
+        let kept = place().of("a/b c@0123456789abcdef");
+        for tool in first.iter().chain(&second) {
+            assert_eq!(kept.get(&tool.digest.to_string()), Some(tool.definition()));
+        }
+        let files = fs::read_dir(folder.path()).unwrap().count();
+        let text = fs::read_to_string(folder.path().join("0123456789abcdef.lines")).unwrap();
+        assert_eq!((files, text.lines().count()), (1, 4), "{text}");
+    }
+
+    #[test]
+    fn what_was_changed_or_kept_alone() {
+        let folder = tempfile::tempdir().unwrap();
+        let place = || within(folder.path());
+        let [one, two] = &tools(&["one", "two"])[..] else {
+            panic!("two tools")
+        };
+        let (first, second) = (one.digest.to_string(), two.digest.to_string());
+        place().keep("lab@0", &[Arc::clone(one)]).unwrap();
+        let path = folder.path().join("0.lines");
+        let text = fs::read_to_string(&path).unwrap();
+        fs::write(&path, text.replace("one", "eno")).unwrap();
+        assert_eq!(
+            place().of("lab@0").get(&first),
+            None,
+            "not what was approved"
+        );
+        assert_eq!(place().of("lab@0").get(&second), None);
+        let alone = folder.path().join(format!("{second}.json"));
+        fs::write(alone, &*two.definition).unwrap();
+        assert_eq!(place().of("lab@0").get(&second), Some(two.definition()));
+    }
 }

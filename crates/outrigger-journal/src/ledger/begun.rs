@@ -174,3 +174,132 @@ impl<'a> Row<'a> {
         Ok(())
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use jiff::Timestamp;
+    use proptest::prelude::*;
+    use rusqlite::types::Value;
+
+    use super::super::{NewRun, Start, append, begin};
+    use super::*;
+    use crate::RunId;
+    use crate::chain::Chain;
+    use crate::schema::{PATIENCE, open_writer};
+
+    /// All that may happen to a call, in its order.
+    fn changes(call: u32, stages: usize) -> Vec<Change> {
+        let text = |what: &str| format!("{what} of {call}");
+        let all = [
+            Change::Proposed {
+                call,
+                turn: Some(3),
+                tool: text("tool"),
+                arguments: text("proposed"),
+            },
+            Change::Prepared {
+                call,
+                server: text("server"),
+                raw_tool: text("raw"),
+                arguments: text("prepared"),
+            },
+            Change::Decided {
+                call,
+                allowed: true,
+                rule: text("rule"),
+            },
+            Change::Intent { call },
+            Change::Ended {
+                call,
+                outcome: OutcomeKind::Unknown,
+                is_error: true,
+                summary: text("summary"),
+                tokens: 7,
+                took_ms: 8,
+            },
+            Change::Late {
+                call,
+                outcome: OutcomeKind::Completed,
+                summary: text("late"),
+            },
+        ];
+        all.into_iter().take(stages).collect()
+    }
+
+    /// What the lines of calls are after transactions of so many events, the last size for all others.
+    fn lines(changes: &[Change], sizes: &[usize]) -> Vec<Vec<Value>> {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("journal.db");
+        let connection = open_writer(&path, PATIENCE, || false).unwrap().connection;
+        let at = Timestamp::UNIX_EPOCH;
+        let start = Start {
+            command: String::new(),
+            question: None,
+            model: None,
+            workspace: String::new(),
+            version: String::new(),
+        };
+        let name = RunId::new(at, 1);
+        let run = NewRun {
+            name: &name,
+            host: "",
+            at,
+            start: &start,
+            body: "{}",
+        };
+        let mut chain = Chain::load(&connection).unwrap();
+        let key = begin(&connection, &mut chain, &run).unwrap().unwrap();
+        let mut seq = 1;
+        let mut sizes = sizes.iter();
+        let mut rest = changes;
+        while !rest.is_empty() {
+            let (batch, left) = rest.split_at((*sizes.next().unwrap_or(&1)).min(rest.len()));
+            rest = left;
+            let mut begun = Begun::default();
+            for (of, change) in batch.iter().enumerate() {
+                seq += 1;
+                let at = Timestamp::from_microsecond(i64::try_from(seq).unwrap()).unwrap();
+                let entry = Entry {
+                    run: key,
+                    name: &name,
+                    seq,
+                    at,
+                    body: "{}",
+                    change,
+                };
+                if change.needs_a_line() {
+                    begun.write(&connection).unwrap();
+                }
+                append(&connection, &mut chain, (&entry, of), &mut begun).unwrap();
+            }
+            begun.write(&connection).unwrap();
+        }
+        let mut select = connection
+            .prepare("SELECT * FROM calls ORDER BY call")
+            .unwrap();
+        let columns = select.column_count();
+        let rows = select.query_map([], |row| (0..columns).map(|at| row.get(at)).collect());
+        rows.unwrap().collect::<rusqlite::Result<_>>().unwrap()
+    }
+
+    proptest! {
+        #![proptest_config(ProptestConfig::with_cases(48))]
+
+        /// However events are put into transactions, the lines are as if each had its own.
+        #[test]
+        fn lines_are_the_same_however_events_come_together(
+            stages in prop::collection::vec(1_usize..=6, 1..5),
+            turns in prop::collection::vec(any::<prop::sample::Index>(), 24),
+            sizes in prop::collection::vec(1_usize..9, 0..12),
+        ) {
+            let mut calls: Vec<_> = (1..).zip(&stages).map(|(call, stages)| changes(call, *stages).into_iter()).collect();
+            let mut all = Vec::new();
+            for turn in &turns {
+                let at = turn.index(calls.len());
+                all.extend(calls[at].next());
+            }
+            all.extend(calls.into_iter().flatten());
+            prop_assert_eq!(lines(&all, &sizes), lines(&all, &[]));
+        }
+    }
+}
