@@ -182,6 +182,9 @@ impl Inner {
         if std::mem::take(&mut *told) != Told::No {
             let resources = &self.listens_for.resources;
             resources.send_if_modified(|all| all.remove(uri));
+            // What was confirmed before says nothing of whoever follows it next.
+            let confirmed = &self.rpc.news().confirmed;
+            confirmed.send_if_modified(|uris| uris.remove(uri));
             if self.peer.era == Era::Legacy
                 && let Err(error) = self.tell(UNSUBSCRIBE, uri).await
             {

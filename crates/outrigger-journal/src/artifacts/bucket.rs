@@ -24,7 +24,7 @@ use object_store::client::SpawnedReqwestConnector;
 use object_store::path::Path as Location;
 use object_store::{
     BackoffConfig, Certificate, ClientOptions, Error, GetOptions, ObjectStore as _,
-    ObjectStoreExt as _, PutPayload, RetryConfig,
+    ObjectStoreExt as _, PutMode, PutOptions, PutPayload, RetryConfig,
 };
 use tokio::runtime::Handle;
 use tokio::time::timeout;
@@ -230,17 +230,9 @@ impl Bucket {
         let mut listed = self.inner.store.list(Some(&self.inner.prefix));
         let mut old = Vec::new();
         loop {
-            let next = timeout(self.inner.patience, listed.next()).await;
-            let found = match next {
-                Ok(None) => return Ok(old),
-                Ok(Some(found)) => found,
-                Err(_) => {
-                    return Err(ArtifactError::bucket(
-                        place,
-                        "listed",
-                        silent(self.inner.patience),
-                    ));
-                }
+            let next = self.within(self.inner.patience, (&place, "listed"), listed.next());
+            let Some(found) = next.await? else {
+                return Ok(old);
             };
             let found = found
                 .map_err(|error| ArtifactError::bucket(place.clone(), "listed", reason(&error)))?;
@@ -256,26 +248,40 @@ impl Bucket {
         let own = format!("{beginning}\n");
         let name = self.place().join(OWNER).display().to_string();
         let failed = |did, error: &Error| ArtifactError::bucket(name.clone(), did, reason(error));
-        let late = |did, _| ArtifactError::bucket(name.clone(), did, silent(self.inner.patience));
         let location = self.inner.prefix.clone().join(OWNER);
         let store = &self.inner.store;
         // What is written is read once more: another one may have come first.
         for _ in 0..2 {
             let read = async { store.get(&location).await?.bytes().await };
-            let read = timeout(self.inner.patience, read).await;
-            match read.map_err(|elapsed| late("read", elapsed))? {
+            match self
+                .within(self.inner.patience, (&name, "read"), read)
+                .await?
+            {
                 Ok(found) if found == own => return Ok(()),
                 Ok(_) => break,
                 Err(error) if is_missing(&error) => {}
                 Err(error) => return Err(failed("read", &error)),
             }
-            let put = store.put(&location, PutPayload::from(own.clone()));
-            let put = timeout(self.inner.patience, put).await;
-            let put = put.map_err(|elapsed| late("written", elapsed))?;
-            put.map_err(|error| failed("written", &error))?;
+            let put = self.put_first(&location, own.clone());
+            let put = self.within(self.inner.patience, (&name, "written"), put);
+            put.await?.map_err(|error| failed("written", &error))?;
         }
         let said = "what is there belongs to another journal; give each a prefix of its own";
         Err(ArtifactError::bucket(name, "used", said.to_owned()))
+    }
+
+    /// Writes an object unless there is one; where a service cannot be asked for that, the last one counts.
+    async fn put_first(&self, location: &Location, text: String) -> Result<(), Error> {
+        let store = &self.inner.store;
+        let create = PutOptions::from(PutMode::Create);
+        let put = store.put_opts(location, PutPayload::from(text.clone()), create);
+        match put.await {
+            Ok(_) | Err(Error::AlreadyExists { .. } | Error::Precondition { .. }) => Ok(()),
+            Err(Error::NotImplemented { .. } | Error::NotSupported { .. }) => {
+                store.put(location, PutPayload::from(text)).await.map(drop)
+            }
+            Err(error) => Err(error),
+        }
     }
 
     fn location(&self, digest: &Digest) -> Location {
@@ -307,21 +313,31 @@ impl Bucket {
         }
     }
 
-    /// Waits so long and no longer, and not at all where that was in vain a moment ago.
     async fn patiently<T>(
         &self,
         patience: Duration,
         (digest, did): (&Digest, &'static str),
         work: impl Future<Output = T>,
     ) -> Result<T, ArtifactError> {
+        let name = self.name(digest);
+        self.within(patience, (&name, did), work).await
+    }
+
+    /// Waits so long and no longer, and not at all where that was in vain a moment ago.
+    async fn within<T>(
+        &self,
+        patience: Duration,
+        (name, did): (&str, &'static str),
+        work: impl Future<Output = T>,
+    ) -> Result<T, ArtifactError> {
         let rest = lock(&self.inner.trouble).clone();
         if let Some((_, said)) = rest.filter(|(when, _)| when.elapsed() < REST) {
-            return Err(ArtifactError::bucket(self.name(digest), did, said));
+            return Err(ArtifactError::bucket(name.to_owned(), did, said));
         }
-        if let Ok(done) = timeout(patience, work).await {
-            return Ok(done);
+        match timeout(patience, work).await {
+            Ok(done) => Ok(done),
+            Err(_) => Err(self.late((name, did), patience)),
         }
-        Err(self.late((digest, did), patience))
     }
 
     fn glance(&self) -> Duration {
@@ -334,10 +350,10 @@ impl Bucket {
     }
 
     /// An error for what did not come in time.
-    fn late(&self, (digest, did): (&Digest, &'static str), patience: Duration) -> ArtifactError {
+    fn late(&self, (name, did): (&str, &'static str), patience: Duration) -> ArtifactError {
         let said = silent(patience);
         *lock(&self.inner.trouble) = Some((Instant::now(), said.clone()));
-        ArtifactError::bucket(self.name(digest), did, said)
+        ArtifactError::bucket(name.to_owned(), did, said)
     }
 
     fn failed(&self, (digest, did): (&Digest, &'static str), error: &Error) -> ArtifactError {

@@ -59,7 +59,11 @@ impl Coming {
         self.patience = self.patience.saturating_sub(begun.elapsed());
         let place = (&self.digest, "read");
         match next {
-            Err(_) => Err(self.bucket.late(place, self.bucket.time_for(self.size))),
+            Err(_) => {
+                let name = self.bucket.name(place.0);
+                let patience = self.bucket.time_for(self.size);
+                Err(self.bucket.late((&name, place.1), patience))
+            }
             Ok(Some(Err(error))) => Err(self.bucket.failed(place, &error)),
             Ok(Some(Ok(some))) => {
                 self.at += some.len() as u64;
