@@ -181,6 +181,16 @@ impl Views {
         (host, toolset)
     }
 
+    /// Takes in what the catalog is by now, where that is another one: nobody waits for a server that
+    /// has just started, and its tools are to be listed all the same.
+    pub(crate) fn catch_up(&self) {
+        let Numbered { number, host } = self.present.numbered();
+        let revision = (number, *host.published().borrow());
+        if self.current().revision != revision {
+            self.refresh();
+        }
+    }
+
     /// Servers that are starting, and of which nothing is known from before.
     pub(crate) fn waits_for_the_unknown(&self) -> bool {
         let (host, known) = (self.present.host(), self.known());

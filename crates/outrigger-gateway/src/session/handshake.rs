@@ -93,6 +93,7 @@ impl Session {
         if params.is_some_and(|params| params.cursor.is_some()) {
             return Fault::params("there is no page behind this cursor").reply(Some(id));
         }
+        self.core.views.catch_up();
         let view = self.core.views.current();
         self.listed.store(view.number, Ordering::Relaxed);
         message::written(id, if modern { &view.modern } else { &view.legacy })
