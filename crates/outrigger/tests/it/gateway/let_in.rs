@@ -363,8 +363,8 @@ fn who_is_known_later_is_lent_the_one_copy_that_there_is() {
     let log = Log::at(place.root.join("lab.log"));
     let of_alice = made(&place);
     let args = json!([fixture("single_server.py"), log.0]);
-    let server = format!("[servers.lab]\ncommand = 'python3'\nargs = {args}\nsingle = true\n");
-    let allowed = format!("[policy]\ndefault = 'allow'\n{server}");
+    let lab = format!("[servers.lab]\ncommand = 'python3'\nargs = {args}\nsingle = true\n");
+    let allowed = format!("[policy]\ndefault = 'allow'\n{lab}");
     configure(&place, &allowed);
     let served = Served::start(&place, &[]);
     let who = || {
