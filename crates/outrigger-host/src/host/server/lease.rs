@@ -157,6 +157,14 @@ impl Tenure {
     }
 }
 
+/// Returns when the lease that it runs under is lost.
+pub(super) async fn lost(held: Option<&Held>) {
+    match held {
+        Some(held) => held.tenure.gone().await,
+        None => std::future::pending().await,
+    }
+}
+
 /// A part of the term is for ending the server before somebody else starts it.
 fn sure_until(fence: &Fence, asked: Instant) -> Instant {
     asked + fence.term * 3 / 4

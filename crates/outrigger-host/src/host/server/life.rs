@@ -10,7 +10,7 @@ use outrigger_connect::{Connection, Era, ListError, LoginMark, Offer, SignedOff,
 use outrigger_journal::Event;
 use tokio::sync::watch;
 
-use super::lease::{Held, LOST, TENURE};
+use super::lease::{Held, LOST, TENURE, lost};
 use super::restarts::Restarts;
 use super::{Failure, Launch, Ready, Recipe, Running, ServerState, failed};
 use crate::catalog::{CatalogTool, Instructions, ServerCatalog, SetAside};
@@ -584,14 +584,6 @@ fn words(time: Duration) -> String {
     match time.as_secs() {
         secs @ ..120 => format!("{secs} s"),
         secs => format!("{} min", secs / 60),
-    }
-}
-
-/// Returns when the lease that it runs under is lost.
-async fn lost(held: Option<&Held>) {
-    match held {
-        Some(held) => held.tenure.gone().await,
-        None => std::future::pending().await,
     }
 }
 
