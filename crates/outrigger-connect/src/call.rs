@@ -2,7 +2,8 @@
 //!
 //! Promises: it is sent at most once, save as a server asks for it again with its questions answered
 //! (`rounds`); it ends by its soft deadline, which progress moves, or by its hard one, which nothing
-//! moves; the error says whether anything left the process.
+//! moves; it is asked once more whether it may be sent directly before that; the error says whether
+//! anything left the process.
 //! Leaves out: permission, schemas and what the result means.
 
 mod clock;
@@ -195,6 +196,7 @@ impl Call<'_> {
         for (name, json) in reply.members() {
             request = request.member(name, json);
         }
+        self.may_send()?;
         let mut flight = self.inner.rpc.start(request);
         if let Some(told) = &self.options.on_sent {
             told(&flight.id());
@@ -233,6 +235,16 @@ impl Call<'_> {
             GivenUp::Sent => self.too_late(),
         };
         Err(self.failed(error))
+    }
+
+    /// The last look, after all that was waited for.
+    fn may_send(&self) -> Result<(), CallError> {
+        match &self.options.may_send {
+            Some(may_send) if !may_send() => Err(self.failed(CallError::NotSent(
+                "it was withdrawn before it was sent".to_owned(),
+            ))),
+            _ => Ok(()),
+        }
     }
 
     fn too_late(&self) -> CallError {

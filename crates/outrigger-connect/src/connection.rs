@@ -123,6 +123,9 @@ pub struct CallOptions {
     pub trace: Option<TraceContext>,
     /// Told the id of each `tools/call` that is sent for it, on the caller's own task.
     pub on_sent: Option<OnSent>,
+    /// Asked directly before each request that has the server do something: the call itself, each time
+    /// that it is sent, and what a task of it is answered. After a no nothing is sent.
+    pub may_send: Option<MaySend>,
 }
 
 /// Told of each progress report of a call.
@@ -130,6 +133,9 @@ pub type OnProgress = Arc<dyn Fn(Progress) + Send + Sync>;
 
 /// Given the late answer to a call that was given up.
 pub type OnLate = Box<dyn FnOnce(Result<Box<RawValue>, CallError>) + Send>;
+
+/// Whether a request may still be sent; must return quickly.
+pub type MaySend = Arc<dyn Fn() -> bool + Send + Sync>;
 
 /// Told the JSON-RPC id of a request.
 pub type OnSent = Box<dyn Fn(&str) + Send + Sync>;
@@ -363,6 +369,7 @@ impl Default for CallOptions {
             on_late: None,
             trace: None,
             on_sent: None,
+            may_send: None,
         }
     }
 }

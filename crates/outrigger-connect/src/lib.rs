@@ -28,7 +28,7 @@ pub mod wire;
 
 pub use call::{Completions, Reference};
 pub use connection::{
-    CallOptions, CloseReport, Connection, Era, Listing, Offer, OnLate, OnProgress, OnSent,
+    CallOptions, CloseReport, Connection, Era, Listing, MaySend, Offer, OnLate, OnProgress, OnSent,
     PeerInfo, Progress, SignedOff, Timings, ToolListing,
 };
 pub use connector::Connector;

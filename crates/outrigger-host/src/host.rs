@@ -27,6 +27,7 @@ use tokio::sync::watch;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
+pub(crate) use server::LOST;
 pub use server::{Failure, FailureKind, InUse, Ready, ServerState};
 pub use succession::{Succeeded, Successor};
 pub use upkeep::Upkeep;

@@ -31,7 +31,7 @@ pub(crate) use gate::Target;
 pub(crate) use list::Shelf;
 
 use crate::catalog::CatalogTool;
-use crate::host::{Host, InUse, Ready, ServerState};
+use crate::host::{Host, InUse, LOST, Ready, ServerState};
 use crate::policy::Principal;
 
 /// The built-in server by which a model reaches the resources of others.
@@ -239,6 +239,11 @@ impl Host {
             self.started(server).await;
         }
         match self.state_of(server) {
+            Some(ServerState::Ready(ready)) if ready.is_lost() => Err(OfferError::NotReady {
+                server: server.clone(),
+                reason: format!("busy: {LOST}"),
+                signed_off: false,
+            }),
             Some(ServerState::Ready(ready)) => Ok(InReach { ready, in_use }),
             Some(state) => Err(OfferError::NotReady {
                 server: server.clone(),

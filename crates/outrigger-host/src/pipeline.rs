@@ -19,7 +19,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use jiff::Timestamp;
-use outrigger_connect::{Progress, ServerName};
+use outrigger_connect::{MaySend, Progress, ServerName};
 use outrigger_journal::{ArtifactRef, CallRef, Event, HandedArtifact, Kept, OutcomeKind, Run};
 use serde_json::value::RawValue;
 use tokio_util::sync::CancellationToken;
@@ -71,6 +71,8 @@ pub struct CallContext {
     pub client: Option<Arc<str>>,
     /// Hears the server's progress.
     pub on_progress: Option<Arc<dyn Fn(Progress) + Send + Sync>>,
+    /// Asked directly before anything of it is sent to the server; after a no nothing is.
+    pub may_send: Option<MaySend>,
 }
 
 /// A finished call.

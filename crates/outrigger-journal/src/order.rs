@@ -150,6 +150,13 @@ impl Order {
         Ok(())
     }
 
+    /// The intent of a call, which was taken here, was not written: it has not been sent.
+    pub(crate) fn withdraw(&mut self, call: u32) {
+        if let Some(Stage::Open { intent }) = self.calls.get_mut(&call) {
+            *intent = false;
+        }
+    }
+
     /// The ends that calls without one get when their run ends for this reason.
     pub(crate) fn missing_ends(&self, reason: &str) -> Vec<Event> {
         let open = self.calls.iter().filter_map(|(call, stage)| match stage {

@@ -320,7 +320,15 @@ impl Inner {
         };
         let (seq, at, event) = self.place(prepared, with)?;
         let stands = self.answered(answered).await?;
-        let event = if stands { event } else { Some(other.event) };
+        let event = if stands {
+            event
+        } else {
+            if let Some(Event::CallIntent { call }) = event {
+                let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
+                state.order.withdraw(call);
+            }
+            Some(other.event)
+        };
         if let Some(event) = event {
             self.observe((seq, at), event);
         }

@@ -192,6 +192,7 @@ impl Call<'_> {
             .task(id)
             .member("inputResponses", &answers)
             .trace(self.options.trace.as_ref());
+        self.may_send()?;
         let flight = self.inner.rpc.start(request);
         let taken = self.in_time(flight.answer_owned()).await?;
         taken.map_err(|failure| self.failed(failure.into()))?;

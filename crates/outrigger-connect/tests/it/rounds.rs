@@ -8,7 +8,7 @@ use outrigger_connect::{CallError, CallOptions, Connection, Handlers};
 use serde_json::value::RawValue;
 use serde_json::{Value, json};
 
-use crate::peer::{Act, Peer, call, call_within, error, result, until};
+use crate::peer::{Act, Peer, call, call_within, connect, error, result, until};
 use crate::questions::{Manner, People, asks, connect_with};
 
 /// A good modern server; `script` is asked first.
@@ -284,6 +284,72 @@ async fn a_task_that_comes_too_late_is_cancelled() {
     assert!(matches!(outcome, Err(CallError::Deadline { .. })));
     until(|| peer.methods().contains(&"tasks/cancel".to_owned())).await;
     assert!(unfinished(late.recv().unwrap()).contains("made a task"));
+}
+
+/// Lets this many requests leave.
+fn only(many: usize) -> CallOptions {
+    let left = AtomicUsize::new(many);
+    CallOptions {
+        may_send: Some(Arc::new(move || {
+            let less = |left: usize| left.checked_sub(1);
+            left.fetch_update(Ordering::SeqCst, Ordering::SeqCst, less)
+                .is_ok()
+        })),
+        ..CallOptions::default()
+    }
+}
+
+#[tokio::test]
+async fn nothing_is_sent_that_may_not_be_any_more() {
+    let peer = modern(|message| {
+        let asks = message["method"] == "tools/call";
+        asks.then(|| result(message, &wants(&json!("s-1"))))
+    });
+    let people = People::new(Manner::Agree);
+    let connection = connect_with(&peer, asks(&people)).await;
+    let call = |many| connection.call_tool("echo", RawValue::NULL, only(many));
+    let outcome = call(0).await;
+    assert!(matches!(outcome, Err(CallError::NotSent(_))), "{outcome:?}");
+    assert_eq!(calls(&peer).len(), 0);
+    // The server has had the call once: what it did by then is not known.
+    let outcome = call(1).await;
+    assert!(matches!(outcome, Err(CallError::Closed(_))), "{outcome:?}");
+    assert_eq!((calls(&peer).len(), people.count()), (1, 1));
+
+    let mut asks_first = task("input_required");
+    asks_first["inputRequests"] = wants(&json!(""))["inputRequests"].clone();
+    let peer = tasks(vec![asks_first]);
+    let connection = connect_with(&peer, asks(&people)).await;
+    let outcome = connection.call_tool("echo", RawValue::NULL, only(1)).await;
+    assert!(matches!(outcome, Err(CallError::Closed(_))), "{outcome:?}");
+    until(|| peer.methods().contains(&"tasks/cancel".to_owned())).await;
+    assert!(!peer.methods().contains(&"tasks/update".to_owned()));
+}
+
+#[tokio::test]
+async fn what_waited_for_a_slot_is_looked_at_once_more() {
+    let peer = Peer::legacy(|message| (message["method"] == "tools/call").then_some(Act::Nothing));
+    let mut spec = peer.spec();
+    spec.limits.concurrent_calls = 1;
+    let connection = connect(&spec).await.unwrap();
+    let may = Arc::new(AtomicUsize::new(1));
+    let asked = Arc::clone(&may);
+    let options = CallOptions {
+        may_send: Some(Arc::new(move || asked.load(Ordering::SeqCst) == 1)),
+        ..CallOptions::default()
+    };
+    let first = call_within(&connection, Duration::from_millis(200));
+    let second = connection.call_tool("echo", RawValue::NULL, options);
+    let (first, second, ()) = tokio::join!(first, second, async {
+        until(|| calls(&peer).len() == 1).await;
+        may.store(0, Ordering::SeqCst);
+    });
+    assert!(
+        matches!(first, Err(CallError::Deadline { .. })),
+        "{first:?}"
+    );
+    assert!(matches!(second, Err(CallError::NotSent(_))), "{second:?}");
+    assert_eq!(calls(&peer).len(), 1);
 }
 
 /// How often changes have been told of.

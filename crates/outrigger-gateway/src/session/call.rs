@@ -157,6 +157,7 @@ impl Session {
             on_progress: Some(Arc::new(move |progress: Progress| {
                 heard.progressed(&progress);
             })),
+            may_send: None,
         };
         let proposed = ProposedCall {
             tool: host_name.clone(),

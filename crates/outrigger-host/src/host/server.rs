@@ -14,13 +14,13 @@ mod running;
 use std::sync::Arc;
 use std::time::Duration;
 
-use outrigger_connect::{Connection, Connector, ServerName};
+use outrigger_connect::{Connection, Connector, MaySend, ServerName};
 use outrigger_journal::{Event, Leases, Redactor, Run};
 use tokio_util::sync::CancellationToken;
 
 pub use demand::InUse;
 pub use failure::{Failure, FailureKind};
-pub(crate) use lease::Tenure;
+pub(crate) use lease::{LOST, Tenure};
 use life::Life;
 pub(super) use member::{Member, Sources};
 pub(super) use plan::{Plan, When};
@@ -63,6 +63,23 @@ pub struct Ready {
     pub took: Duration,
     /// The lease that it runs under, where it needs one.
     pub(crate) tenure: Option<Arc<Tenure>>,
+}
+
+impl Ready {
+    /// Whether another one may have the lease that it runs under.
+    pub(crate) fn is_lost(&self) -> bool {
+        self.tenure.as_ref().is_some_and(|tenure| !tenure.is_sure())
+    }
+
+    /// What is asked directly before anything leaves: the lease where there is one, and who sends it.
+    pub(crate) fn last_look(&self, sender: Option<MaySend>) -> Option<MaySend> {
+        let Some(tenure) = self.tenure.clone() else {
+            return sender;
+        };
+        Some(Arc::new(move || {
+            tenure.may_send() && sender.as_ref().is_none_or(|sender| sender())
+        }))
+    }
 }
 
 impl ServerState {

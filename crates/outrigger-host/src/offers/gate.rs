@@ -249,7 +249,7 @@ impl Host {
         let _asks = self.asks_for(wanted.server, by.client);
         let fetched = ready
             .connection
-            .read_resource(wanted.name, options(by))
+            .read_resource(wanted.name, options(ready, by))
             .await;
         let read = self.without_secrets(wanted, fetched).and_then(|raw| {
             ResourceText::read(wanted.server, wanted.name, raw)
@@ -279,7 +279,8 @@ impl Host {
         let sent = serde_json::value::to_raw_value(arguments)
             .unwrap_or_else(|_| RawValue::NULL.to_owned());
         let _asks = self.asks_for(server, by.client);
-        let fetched = ready.connection.get_prompt(name, &sent, options(by)).await;
+        let options = options(ready, by);
+        let fetched = ready.connection.get_prompt(name, &sent, options).await;
         let read = self.without_secrets(wanted, fetched).and_then(|raw| {
             PromptText::read(server, name, raw).map_err(|reason| malformed(wanted, reason))
         });
@@ -406,8 +407,9 @@ impl Host {
     }
 }
 
-fn options(by: &ByHand) -> CallOptions {
+fn options(ready: &Ready, by: &ByHand) -> CallOptions {
     CallOptions {
+        may_send: ready.last_look(None),
         cancel: by.cancel.clone(),
         deadline: by.deadline,
         caller: by.client,

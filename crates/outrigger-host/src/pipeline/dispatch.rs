@@ -17,7 +17,7 @@ use super::{CallContext, LedgerLine, finish};
 use crate::arguments::Arguments;
 use crate::catalog::CatalogTool;
 use crate::discovery::Facility;
-use crate::host::{Host, Ready, ServerState};
+use crate::host::{Host, LOST, Ready, ServerState};
 use crate::outcome::{CallOutcome, Rejection};
 use crate::toolset::Toolset;
 
@@ -25,9 +25,6 @@ use crate::toolset::Toolset;
 const PAUSE: Duration = Duration::from_millis(500);
 /// How long a server that ended is waited for, to make a call once more.
 const BACK: Duration = Duration::from_secs(30);
-
-/// Why nothing is sent to a server whose lease is another's.
-const LOST: &str = "this program was away for too long, and another one may run the server meanwhile, which may run in one place at a time (`single`)";
 
 /// What came of one attempt.
 type Answer = Result<Box<RawValue>, CallError>;
@@ -200,15 +197,22 @@ impl Host {
             deadline: context.deadline,
             caller: context.caller,
             on_progress: context.on_progress.clone(),
+            may_send: ready.last_look(context.may_send.clone()),
             on_late: Some(Box::new(move |answer| {
                 late.came(&of, &recorded, answer);
                 drop(awaited);
             })),
         };
-        ready
+        let answer = ready
             .connection
             .call_tool(&tool.raw_name, filled.unwrap_or(&arguments.raw), options)
-            .await
+            .await;
+        match answer {
+            Err(CallError::NotSent(_)) if ready.is_lost() => {
+                Err(CallError::NotSent(format!("busy: {LOST}")))
+            }
+            answer => answer,
+        }
     }
 
     /// The server for another attempt, after a pause; `None` when there is to be none.
@@ -267,7 +271,7 @@ impl LedgerLine {
             tenure.lose();
         }
         // Time may have passed since: this process may have stood still.
-        if tenure.is_sure() {
+        if tenure.may_send() {
             Ok(())
         } else {
             Err(CallOutcome::NotSent(format!("busy: {LOST}")))

@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
-use outrigger_journal::{Event, Fence, Leases, OutcomeKind, Renewed, RunStatus, Taken};
+use outrigger_journal::{Event, Fence, Leases, OutcomeKind, Renewed, RunOptions, RunStatus, Taken};
 
 use crate::setup::{Home, Seen, end, ended, intent, json, over_stores, proposed, started};
 
@@ -18,6 +18,7 @@ over_stores! {
     who_wants_it_is_next,
     many_never_have_it_at_a_time,
     what_is_recorded_under_a_lease_that_is_lost_has_not_happened,
+    an_intent_that_is_refused_leaves_a_call_that_was_not_sent,
     a_token_never_shrinks,
 }
 
@@ -210,6 +211,27 @@ async fn what_is_recorded_under_a_lease_that_is_lost_has_not_happened(home: Home
     observed.sort();
     recorded.sort();
     assert_eq!(observed, recorded);
+}
+
+async fn an_intent_that_is_refused_leaves_a_call_that_was_not_sent(home: Home) {
+    let run = home.journal.begin(started(), RunOptions::default()).await;
+    let run = run.unwrap();
+    let leases = leases(&home);
+    let stale = here(&take(&leases, false).await);
+    leases.release(&stale, false).await.unwrap();
+    let fence = here(&take(&leases, false).await);
+    for (call, under, stands) in [(1, &stale, false), (2, &fence, true)] {
+        run.record(proposed(call));
+        let recorded = run.record_fenced(intent(call), under, instead(call)).await;
+        assert_eq!(recorded.unwrap(), stands);
+    }
+    // The run ends before the calls do.
+    run.record_durable(ended(RunStatus::Done)).await.unwrap();
+    assert_eq!(run.trouble(), None);
+    let calls = home.journal.calls(run.id()).await.unwrap();
+    let ends: Vec<_> = calls.iter().map(|line| (line.call, line.outcome)).collect();
+    let (not_sent, unknown) = (OutcomeKind::NotSent, OutcomeKind::Unknown);
+    assert_eq!(ends, [(1, Some(not_sent)), (2, Some(unknown))]);
 }
 
 async fn a_token_never_shrinks(home: Home) {

@@ -110,6 +110,7 @@ async fn make(
         principal: Principal::Person,
         client: None,
         on_progress: None,
+        may_send: None,
     };
     let proposed = ProposedCall {
         tool: tool.name.to_string(),

@@ -12,6 +12,7 @@ use outrigger_journal::{Event, Journal, Run, RunOptions, RunStatus, Tokens};
 
 use super::{Asked, RENEWAL, pins, root, run_started, tokens, world};
 use crate::cli::Common;
+use crate::display::{Display, Show};
 use crate::error::CommandError;
 use crate::screen::Screen;
 use crate::storage::Storage;
@@ -51,7 +52,7 @@ impl Pool {
         };
         let pins = Arc::new(pins(&storage, common, config, mode)?);
         let options = RunOptions {
-            observers: Vec::new(),
+            observers: vec![Arc::new(Display::new(screen, Show::Servers))],
             secrets: [config.secrets(), storage.secrets().to_vec()].concat(),
         };
         let started = run_started(common, "serve", None, None)?;

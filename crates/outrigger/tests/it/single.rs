@@ -219,9 +219,21 @@ fn while_a_call_is_under_way_there_others_are_refused_here() {
         assert!(page.contains("state=\"elsewhere\""), "{page}");
         assert_eq!(fence(&napping.join().unwrap()), 1);
     });
+    // Time to end it, if that were still wanted.
+    std::thread::sleep(Duration::from_millis(500));
+    let kept = fence(&call(&one, "lab__who"));
+    assert_eq!(kept, 1, "the wish was over before the call was");
     assert!(fence(&call(&two, "lab__who")) > 1);
     let ends = all.ends();
-    assert_eq!(ends, ["completed true", "not_sent false", "completed true"]);
+    assert_eq!(
+        ends,
+        [
+            "completed true",
+            "completed true",
+            "not_sent false",
+            "completed true"
+        ]
+    );
     never_twice(&all.log);
 }
 
@@ -286,6 +298,42 @@ fn who_was_away_sends_nothing_and_ends_its_copy() {
     assert_eq!(fence(&call(&one, "lab__who")), 3);
     assert_eq!(starts(&all.log)[2], (3, true));
     drop((one, two));
+    all.verified();
+}
+
+#[test]
+fn what_waited_for_a_slot_while_it_was_away_is_not_sent() {
+    let all = Replicas::new();
+    let file = all.one.root.join("config/outrigger/outrigger.toml");
+    let one_at_a_time = "single = true\nlimits = { concurrent_calls = 1 }";
+    let with = fs::read_to_string(&file).unwrap();
+    fs::write(&file, with.replace("single = true", one_at_a_time)).unwrap();
+    let one = served(&all.one);
+    let back = std::thread::scope(|scope| {
+        let napping = scope.spawn(|| nap(&one, 1));
+        until("it naps", || all.log.text().contains("\"nap\""));
+        let waiting = scope.spawn(|| call(&one, "lab__who"));
+        until("both are written down", || {
+            all.sql("SELECT count(*) FROM calls WHERE intent_at IS NOT NULL") == "2"
+        });
+        one.poke("-STOP");
+        std::thread::sleep(Duration::from_secs(TERM));
+        // Nobody takes it, and it does not run out by itself.
+        all.sql("UPDATE leases SET expires_at = now() + interval '1 hour'");
+        one.poke("-CONT");
+        let back = Instant::now();
+        is_refused(&waiting.join().unwrap());
+        napping.join().unwrap();
+        back
+    });
+    assert!(!all.log.text().contains("\"who\""), "{}", all.log.text());
+    assert_eq!(all.ends()[1], "not_sent true", "{:?}", all.ends());
+    // What was lost by its own clock alone was let go, so it is there to be had again.
+    assert_eq!(fence(&call(&one, "lab__who")), 2);
+    let waited = back.elapsed();
+    assert!(waited < Duration::from_secs(TERM), "{waited:?}");
+    never_twice(&all.log);
+    drop(one);
     all.verified();
 }
 

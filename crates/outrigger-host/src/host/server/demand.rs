@@ -68,16 +68,22 @@ impl Demand {
         InUse(Arc::clone(&self.uses))
     }
 
-    /// Waits until nobody uses it, and then puts it to rest, as [`Self::unused`] does.
-    pub(super) async fn unused_now(&self, rest: impl Fn()) -> Duration {
+    /// Waits until nobody uses it, and then puts it to rest, as [`Self::unused`] does. `None`: nobody
+    /// elsewhere wants it any more.
+    pub(super) async fn unused_now(
+        &self,
+        is_wanted: impl Fn() -> bool,
+        rest: impl Fn(),
+    ) -> Option<Duration> {
         // It is used for seconds, and whoever wants it waits for as long.
         const LOOK: Duration = Duration::from_millis(20);
-        loop {
+        while is_wanted() {
             if let Ok(unused) = self.put_to_rest(Duration::ZERO, &rest) {
-                return unused;
+                return Some(unused);
             }
             tokio::time::sleep(LOOK).await;
         }
+        None
     }
 
     /// Waits until it has been unused for `idle`, or for a while when others wait for its place; then

@@ -90,14 +90,12 @@ impl Failure {
         }
     }
 
-    /// `holder`: who has it, as people know it.
-    pub(super) fn elsewhere(holder: &str) -> Self {
+    /// `who`: a clause that says who has it, or is to.
+    pub(super) fn elsewhere(who: &str) -> Self {
         Self {
             kind: FailureKind::Elsewhere,
             stage: "start".to_owned(),
-            error: format!(
-                "busy: it may run in one place at a time (`single`), and that is {holder}"
-            ),
+            error: format!("busy: it may run in one place at a time (`single`), and {who}"),
             hints: vec![
                 "a call here gets it as soon as no call of others is under way there".to_owned(),
             ],

@@ -26,6 +26,8 @@ const HEADER: &str = "Outrigger-Fence";
 const BEYOND: Duration = Duration::from_secs(2);
 /// How often it is asked for meanwhile.
 const ASKED: Duration = Duration::from_millis(100);
+/// Why nothing is sent to a server any more, and it is ended.
+pub(crate) const LOST: &str = "this program was away for too long, and another one may run the server, which may run in one place at a time (`single`)";
 /// A server that somebody else wants is not ended sooner than this after it was ready.
 pub(super) const TENURE: Duration = Duration::from_secs(1);
 
@@ -51,7 +53,7 @@ pub(super) struct Held {
 }
 
 /// What asking for a lease came to, when it was not had.
-enum Not {
+enum Withheld {
     /// This one has it.
     Has(String),
     /// Nobody has it, and nobody here wants it.
@@ -89,6 +91,15 @@ impl Tenure {
     /// Whether nobody else can have it yet.
     pub(crate) fn is_sure(&self) -> bool {
         !self.is_lost() && Instant::now() < self.until()
+    }
+
+    /// [`Self::is_sure`] for who is about to send something; after a no it is lost for good.
+    pub(crate) fn may_send(&self) -> bool {
+        let sure = self.is_sure();
+        if !sure {
+            self.lose();
+        }
+        sure
     }
 
     /// Somebody else has it, or may.
@@ -146,6 +157,14 @@ impl Tenure {
     }
 }
 
+/// Returns when the lease that it runs under is lost.
+pub(super) async fn lost(held: Option<&Held>) {
+    match held {
+        Some(held) => held.tenure.gone().await,
+        None => std::future::pending().await,
+    }
+}
+
 /// A part of the term is for ending the server before somebody else starts it.
 fn sure_until(fence: &Fence, asked: Instant) -> Instant {
     asked + fence.term * 3 / 4
@@ -163,7 +182,8 @@ impl Held {
         }
     }
 
-    /// Lets go of it, now that what was started has ended. `unused`: because nobody used it.
+    /// Lets go of it, now that what was started has ended. `unused`: because nobody used it. One that was
+    /// lost as well: nobody may have taken it, and by its fence nothing is changed where somebody has.
     pub(super) async fn release(self, unused: bool) {
         let Self {
             tenure,
@@ -171,9 +191,6 @@ impl Held {
             _renewing: renewing,
         } = self;
         drop(renewing);
-        if tenure.is_lost() {
-            return;
-        }
         let rests = unused && !tenure.is_wanted();
         if let Err(error) = leases.release(&tenure.fence, rests).await {
             tracing::warn!(%error, lease = %tenure.fence.name, "a lease could not be let go, and expires");
@@ -197,10 +214,13 @@ impl Life {
         let look = (leases.term() / 4).clamp(Duration::from_millis(250), BEYOND);
         loop {
             let wanted = self.running.demand.is_said();
+            if wanted {
+                self.is_asked_for();
+            }
             let asked = if wanted || eager {
                 self.ask(leases, wanted).await
             } else {
-                Ok(Err(Not::Rests))
+                Ok(Err(Withheld::Rests))
             };
             if self.running.stop.is_cancelled() {
                 if let Ok(Ok(held)) = asked {
@@ -213,7 +233,7 @@ impl Life {
                     self.running.rises();
                     return Some(Some(held));
                 }
-                Ok(Err(not)) => self.stays_away(not, wanted),
+                Ok(Err(why)) => self.stays_away(why, wanted),
                 Err(error) => {
                     let failure = Failure::no_lease(&error).without(&self.launch.redactor);
                     self.running.is(ServerState::Backoff(Arc::new(failure)));
@@ -225,40 +245,52 @@ impl Life {
             }
             tokio::select! {
                 () = self.running.stop.cancelled() => return None,
-                () = self.running.demand.said() => self.running.is(ServerState::Starting),
+                () = self.running.demand.said() => {}
                 () = tokio::time::sleep(look), if eager => {}
             }
         }
     }
 
+    /// Whoever waits is told by the next state; one that is tried again after an error is in that until then.
+    fn is_asked_for(&self) {
+        let tried_again = matches!(*self.running.watch().borrow(), ServerState::Backoff(_));
+        if !tried_again {
+            self.running.is(ServerState::Starting);
+        }
+    }
+
     /// Tries to get the lease. Where it is wanted here, whoever has it is told, for as long as that may take,
     /// or the server is. What was asked is always heard: a lease that nobody knows of would have to run out.
-    async fn ask(&self, leases: &Leases, wanted: bool) -> Result<Result<Held, Not>, JournalError> {
+    async fn ask(
+        &self,
+        leases: &Leases,
+        wanted: bool,
+    ) -> Result<Result<Held, Withheld>, JournalError> {
         let name = self.running.name().as_str();
         let patience = leases.term() + BEYOND;
         let begun = Instant::now();
         loop {
             let asked = Instant::now();
-            let not = match leases.take(name, wanted).await? {
+            let why = match leases.take(name, wanted).await? {
                 Taken::Here(fence) => {
                     return Ok(Ok(Held::keep(fence, asked, leases, &self.running.stop)));
                 }
-                Taken::Elsewhere(Some(holder)) => Not::Has(holder),
-                Taken::Elsewhere(None) if wanted => Not::Promised,
-                Taken::Elsewhere(None) => Not::Rests,
+                Taken::Elsewhere(Some(holder)) => Withheld::Has(holder),
+                Taken::Elsewhere(None) if wanted => Withheld::Promised,
+                Taken::Elsewhere(None) => Withheld::Rests,
             };
             if !wanted || !leases.wishes() || begun.elapsed() >= patience {
-                return Ok(Err(not));
+                return Ok(Err(why));
             }
             tokio::select! {
-                () = self.running.stop.cancelled() => return Ok(Err(not)),
+                () = self.running.stop.cancelled() => return Ok(Err(why)),
                 () = tokio::time::sleep(ASKED) => {}
             }
         }
     }
 
-    /// Is listed as it was last known, and waits to be wanted.
-    fn stays_away(&self, not: Not, wanted: bool) {
+    /// Is listed as it was last known, and waits to be wanted. Whoever wanted it is told in any case.
+    fn stays_away(&self, why: Withheld, wanted: bool) {
         if wanted {
             self.running.demand.forget();
         }
@@ -267,22 +299,22 @@ impl Life {
             self.launch.pins.look_again();
             self.list_what_is_known();
         }
-        let failure = match not {
-            Not::Rests => {
+        let failure = match why {
+            Withheld::Rests => {
                 let is_idle = matches!(*self.running.watch().borrow(), ServerState::Idle);
                 if !is_idle {
                     self.running.is(ServerState::Idle);
                 }
                 return;
             }
-            Not::Has(holder) => Failure::elsewhere(&holder),
-            Not::Promised => Failure::elsewhere("another one that wants it"),
+            Withheld::Has(holder) => Failure::elsewhere(&format!("that is {holder}")),
+            Withheld::Promised => Failure::elsewhere("another one is next"),
         };
         let is_told = match &*self.running.watch().borrow() {
             ServerState::Elsewhere(told) => told.error == failure.error,
             _ => false,
         };
-        if is_told {
+        if is_told && !wanted {
             return;
         }
         if self.running.is_told_first() {

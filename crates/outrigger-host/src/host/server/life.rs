@@ -10,7 +10,7 @@ use outrigger_connect::{Connection, Era, ListError, LoginMark, Offer, SignedOff,
 use outrigger_journal::Event;
 use tokio::sync::watch;
 
-use super::lease::{Held, TENURE};
+use super::lease::{Held, LOST, TENURE, lost};
 use super::restarts::Restarts;
 use super::{Failure, Launch, Ready, Recipe, Running, ServerState, failed};
 use crate::catalog::{CatalogTool, Instructions, ServerCatalog, SetAside};
@@ -23,8 +23,6 @@ const COALESCE_MOST: Duration = Duration::from_secs(5);
 /// How often it is looked whether somebody has signed in. Other processes write the file, and there
 /// is nothing to wait on that works everywhere.
 const LOOK_AGAIN: Duration = Duration::from_secs(1);
-/// What is told of one that another one may have.
-const LOST: &str = "this program was away for too long, so another one may run it";
 /// Lines of its standard error that are told of a server that failed.
 const TOLD_LINES: usize = 20;
 
@@ -184,7 +182,7 @@ impl Life {
                     return None;
                 }
                 () = tenure.wanted() => held.release(false).await,
-                () = tenure.gone() => {}
+                () = tenure.gone() => held.release(false).await,
             }
         }
     }
@@ -241,8 +239,15 @@ impl Life {
         let wanted = async {
             match held {
                 Some(held) => {
-                    tokio::join!(held.tenure.wanted(), tokio::time::sleep(TENURE));
-                    self.running.demand.unused_now(rest).await
+                    tokio::time::sleep(TENURE).await;
+                    let is_wanted = || held.tenure.is_wanted();
+                    loop {
+                        held.tenure.wanted().await;
+                        let demand = &self.running.demand;
+                        if let Some(unused) = demand.unused_now(is_wanted, rest).await {
+                            break unused;
+                        }
+                    }
                 }
                 None => std::future::pending().await,
             }
@@ -579,14 +584,6 @@ fn words(time: Duration) -> String {
     match time.as_secs() {
         secs @ ..120 => format!("{secs} s"),
         secs => format!("{} min", secs / 60),
-    }
-}
-
-/// Returns when the lease that it runs under is lost.
-async fn lost(held: Option<&Held>) {
-    match held {
-        Some(held) => held.tenure.gone().await,
-        None => std::future::pending().await,
     }
 }
 

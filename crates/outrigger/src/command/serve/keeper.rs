@@ -133,10 +133,15 @@ impl Sessions {
         })
     }
 
-    /// What lends servers that several principals use, where there are several and such servers.
+    /// What lends servers that several principals use, where there are several and such servers. One that
+    /// may run in one place at a time comes from there in any case: those who are known later are lent
+    /// the same. With flags that are about one principal there is nobody else, and they follow what
+    /// the session itself starts.
     async fn shared(&self, config: &Config) -> Result<Option<Upstreams>, CommandError> {
-        let own = self.basis.own();
-        if !own.gateway.knows_anybody() || !Pool::is_wanted(config) {
+        let (own, common) = (self.basis.own(), &self.basis.common);
+        let of_one = common.record.is_some() || common.wire.is_some();
+        let several = own.gateway.knows_anybody() || config.has_single() && !of_one;
+        if !several || !Pool::is_wanted(config) {
             return Ok(None);
         }
         let mut held = self.pool.lock().await;

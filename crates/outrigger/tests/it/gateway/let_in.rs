@@ -356,3 +356,35 @@ fn a_pipe_is_its_hosts_whoever_is_known_and_what_takes_a_restart_is_named() {
     assert_eq!(line.end(), 0);
     place.assert_nothing_runs();
 }
+
+#[test]
+fn who_is_known_later_is_lent_the_one_copy_that_there_is() {
+    let place = Place::new();
+    let log = Log::at(place.root.join("lab.log"));
+    let of_alice = made(&place);
+    let args = json!([fixture("single_server.py"), log.0]);
+    let lab = format!("[servers.lab]\ncommand = 'python3'\nargs = {args}\nsingle = true\n");
+    let allowed = format!("[policy]\ndefault = 'allow'\n{lab}");
+    configure(&place, &allowed);
+    let served = Served::start(&place, &[]);
+    let who = || {
+        let params = json!({ "name": "lab__who", "arguments": {} });
+        text(&served.modern("tools/call", params)).to_owned()
+    };
+    assert_eq!(who(), "fence 1");
+    let known = entry("alice", &[&of_alice], "");
+    configure(
+        &place,
+        &format!("{allowed}[gateway]\nopen_loopback = true\n{known}"),
+    );
+    served.reload();
+    let stranger = Somebody::with(&served, "somebody-else");
+    until("she is known", || status(&stranger) == 401);
+    let alice = Somebody::with(&served, &of_alice.token);
+    for _ in 0..2 {
+        assert_eq!(text(&alice.call("lab__who", json!({}))), "fence 1");
+        assert_eq!(who(), "fence 1");
+    }
+    drop(served);
+    place.assert_nothing_runs();
+}
