@@ -237,7 +237,7 @@ impl Gateway {
     pub async fn drain(&self, grace: Duration) {
         let shared = &self.shared;
         shared.drain.cancel();
-        let cores = shared.tenants.cores();
+        let cores = shared.tenants.cores_under_way();
         let ended = join_all(cores.iter().map(|core| core.idle()));
         tokio::time::timeout(grace, ended).await.ok();
     }
@@ -249,7 +249,7 @@ impl Gateway {
         shared.drain.cancel();
         shared.stop.cancel();
         shared.tasks.close();
-        let cores = shared.tenants.cores();
+        let cores = shared.tenants.cores_under_way();
         join_all(cores.iter().map(|core| core.finish(grace))).await;
         tokio::time::timeout(GIVEN_UP, shared.tasks.wait())
             .await
