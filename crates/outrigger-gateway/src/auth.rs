@@ -61,8 +61,8 @@ pub(crate) enum Failure {
     Unavailable(String),
 }
 
-/// When somebody may try again of whom it cannot be told who they are.
-const LATER: Duration = Duration::from_secs(10);
+/// When somebody may try again of whom it cannot be told who they are, or whose servers cannot be had.
+pub(crate) const LATER: Duration = Duration::from_secs(10);
 
 /// Who may connect, and how much each may do, as the configuration says now.
 pub(crate) struct Access {

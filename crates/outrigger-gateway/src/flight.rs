@@ -187,6 +187,19 @@ impl Flight {
         params: String,
         name: Option<&str>,
     ) -> Result<Box<RawValue>, String> {
+        tokio::select! {
+            biased;
+            () = self.pass.over() => Err(gone()),
+            answer = self.answer(method, params, name) => answer,
+        }
+    }
+
+    async fn answer(
+        &self,
+        method: &'static str,
+        params: String,
+        name: Option<&str>,
+    ) -> Result<Box<RawValue>, String> {
         let Some(asks) = &self.asks else {
             let Some(session) = self.session.upgrade() else {
                 return Err(gone());

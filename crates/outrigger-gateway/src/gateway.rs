@@ -27,7 +27,7 @@ use crate::auth::{Access, Admitted, Pass};
 use crate::changes::News;
 use crate::clients::Clients;
 use crate::http::Sessions;
-use crate::listen::{self, Listener};
+use crate::listen::{self, Listener, TurnedAway};
 use crate::message::{self, Fault};
 use crate::parked::Parked;
 use crate::pipe;
@@ -101,6 +101,8 @@ pub(crate) struct Shared {
     info: String,
     /// A permit for each connection.
     pub(crate) slots: Arc<Slots>,
+    /// Connections for which there was none.
+    pub(crate) turned_away: TurnedAway,
     /// One for each session.
     session_slots: Arc<Slots>,
     pub(crate) activity: Arc<Activity>,
@@ -132,6 +134,8 @@ pub(crate) struct Core {
     pub(crate) access: Arc<Access>,
     /// A place for each of its connections over HTTP.
     pub(crate) connections: Arc<Slots>,
+    /// One for each of its sessions.
+    own_session_slots: Arc<Slots>,
     /// For the sessions of all principals.
     session_slots: Arc<Slots>,
     /// For the calls of its clients.
@@ -177,6 +181,7 @@ impl Gateway {
             naming: settings.naming,
             info,
             slots,
+            turned_away: TurnedAway::default(),
             session_slots,
             activity: settings.activity,
             door: Door::new(settings.keys),
@@ -237,7 +242,7 @@ impl Gateway {
     pub async fn drain(&self, grace: Duration) {
         let shared = &self.shared;
         shared.drain.cancel();
-        let cores = shared.tenants.cores();
+        let cores = shared.tenants.cores_under_way();
         let ended = join_all(cores.iter().map(|core| core.idle()));
         tokio::time::timeout(grace, ended).await.ok();
     }
@@ -249,7 +254,7 @@ impl Gateway {
         shared.drain.cancel();
         shared.stop.cancel();
         shared.tasks.close();
-        let cores = shared.tenants.cores();
+        let cores = shared.tenants.cores_under_way();
         join_all(cores.iter().map(|core| core.finish(grace))).await;
         tokio::time::timeout(GIVEN_UP, shared.tasks.wait())
             .await
@@ -291,7 +296,8 @@ fn whose(who: &Identity) -> String {
     }
 }
 
-/// The key below `gateway` says how many there may be.
+/// What is refused because of how many there are. `key`, below `gateway`, says how many there may be;
+/// `limit` is what clients are told it is called.
 fn too_many(words: &str, (key, limit): (&str, &str)) -> Fault {
     let mut fault = busy(&format!("{words} (`gateway.{key}`)"));
     fault.data = Some(json!({ "limit": limit }));
@@ -309,6 +315,8 @@ impl Shared {
             core.room.allow(limits);
             let connections = limits.connections.unwrap_or(CONNECTIONS);
             core.connections.resize(connections);
+            let sessions = limits.sessions.unwrap_or(SESSIONS);
+            core.own_session_slots.resize(sessions);
         }
     }
 }
@@ -344,21 +352,20 @@ impl Core {
 
     /// Keeps a session; its id.
     pub(crate) fn keep(&self, session: Arc<Session>) -> Result<HeaderValue, Fault> {
-        let whose = self.who.name();
-        let limits = self.access.now().settings.limits_of(whose);
-        let most = limits.sessions.unwrap_or(SESSIONS);
         self.sessions.make_room();
-        if self.sessions.len() >= most {
+        let Some(own) = self.own_session_slots.try_take() else {
+            let limits = self.access.now().settings.limits_of(self.who.name());
+            let most = limits.sessions.unwrap_or(SESSIONS);
             let words = format!("{most} sessions of {} are open", self.whose());
             return Err(too_many(&words, ("limits.sessions", "sessions")));
-        }
-        let Some(slot) = self.session_slots.try_take() else {
+        };
+        let Some(of_all) = self.session_slots.try_take() else {
             return Err(too_many(
                 "too many sessions of all clients are open",
                 ("max_sessions", "max_sessions"),
             ));
         };
-        let kept = self.sessions.add(session, slot);
+        let kept = self.sessions.add(session, [own, of_all]);
         kept.ok_or_else(|| busy("there is no randomness for a session"))
     }
 
@@ -408,6 +415,7 @@ impl Core {
             sessions: Sessions::default(),
             access: Arc::clone(&shared.access),
             connections: Slots::new(limits.connections.unwrap_or(CONNECTIONS)),
+            own_session_slots: Slots::new(limits.sessions.unwrap_or(SESSIONS)),
             session_slots: Arc::clone(&shared.session_slots),
             room,
             rooms: shared.rooms.clone(),

@@ -30,7 +30,7 @@ pub(crate) use body::Body;
 pub(crate) use post::whole;
 pub(crate) use sessions::Sessions;
 
-use crate::auth::{Admitted, Refusal, Way, metadata};
+use crate::auth::{Admitted, LATER, Refusal, Way, metadata};
 use crate::changes;
 use crate::gateway::{Core, Shared};
 use crate::message::{self, Fault};
@@ -44,9 +44,6 @@ use crate::web;
 pub(crate) const PATH: &str = "/mcp";
 
 const SESSION: HeaderName = HeaderName::from_static("mcp-session-id");
-
-/// When somebody may try again whose servers cannot be had.
-const LATER: Duration = Duration::from_secs(10);
 
 /// How long the head of a request may take, and a connection may be quiet.
 const HEAD: Duration = Duration::from_mins(2);
@@ -275,6 +272,7 @@ fn standing(core: &Arc<Core>, request: &Request<Incoming>) -> Answer {
             () = changes::tell(&core_, &session_, &outlet, session_.listed()) => {}
             () = outlet.closed() => {}
             () = session_.ended() => {}
+            () = session_.pass().over() => {}
             () = core_.stop.cancelled() => {}
         }
     });

@@ -7,8 +7,8 @@
 use std::io;
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
-use std::time::Duration;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::{Duration, Instant};
 
 use outrigger_host::config::GatewaySettings;
 use tokio::net::TcpListener;
@@ -17,10 +17,12 @@ use tokio::net::{UnixListener, UnixStream};
 
 use crate::gateway::Shared;
 use crate::http;
-use crate::slots::{Slot, Slots};
+use crate::slots::Slot;
 
 /// After a failure to accept (too many open files, as a rule).
 const PAUSE: Duration = Duration::from_millis(100);
+/// It is told of connections that are closed at once no more often than this.
+const TOLD: Duration = Duration::from_secs(10);
 
 /// Why nothing is listened on.
 #[derive(Debug, thiserror::Error)]
@@ -145,31 +147,59 @@ pub(crate) async fn serve(shared: &Arc<Shared>, listener: Listener) {
     if matches!(listener.0, Kind::Socket(..)) {
         shared.access.has_private_way();
     }
-    let room = Arc::clone(&shared.slots);
     tokio::select! {
         () = shared.stop.cancelled() => {}
-        () = accept(shared, &listener, &room) => {}
+        () = accept(shared, &listener) => {}
+    }
+}
+
+/// Connections that were closed at once, of which it is told from time to time.
+#[derive(Default)]
+pub(crate) struct TurnedAway(Mutex<Count>);
+
+#[derive(Default)]
+struct Count {
+    /// When it was told last.
+    told: Option<Instant>,
+    /// How many there were since.
+    since: u64,
+}
+
+impl TurnedAway {
+    /// One more at this moment; how many are to be told of now, if it is time.
+    fn one_more(&self, now: Instant) -> Option<u64> {
+        let mut count = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        count.since += 1;
+        let is_early = |told| now.saturating_duration_since(told) < TOLD;
+        if count.told.is_some_and(is_early) {
+            return None;
+        }
+        count.told = Some(now);
+        Some(std::mem::take(&mut count.since))
     }
 }
 
 /// A place for one more connection.
-fn slot(room: &Arc<Slots>) -> Option<Slot> {
-    let slot = room.try_take();
-    if slot.is_none() {
+fn slot(shared: &Shared) -> Option<Slot> {
+    let slot = shared.slots.try_take();
+    if slot.is_none()
+        && let Some(connections) = shared.turned_away.one_more(Instant::now())
+    {
         tracing::warn!(
-            "a connection was closed at once: there are as many as `gateway.max_connections` allows"
+            connections,
+            "connections were closed at once: there are as many as `gateway.max_connections` allows"
         );
     }
     slot
 }
 
-async fn accept(shared: &Arc<Shared>, Listener(listener): &Listener, room: &Arc<Slots>) {
+async fn accept(shared: &Arc<Shared>, Listener(listener): &Listener) {
     loop {
         let taken = match listener {
             Kind::Tcp(listener) => listener.accept().await.map(|(stream, _)| {
                 // Answers are small, and each is waited for.
                 let _ = stream.set_nodelay(true);
-                let (shared, slot) = (Arc::clone(shared), slot(room));
+                let (shared, slot) = (Arc::clone(shared), slot(shared));
                 shared.tasks.clone().spawn(async move {
                     if let Some(_slot) = slot {
                         Box::pin(http::serve(shared, stream)).await;
@@ -178,7 +208,7 @@ async fn accept(shared: &Arc<Shared>, Listener(listener): &Listener, room: &Arc<
             }),
             #[cfg(unix)]
             Kind::Socket(listener, _) => listener.accept().await.map(|(stream, _)| {
-                let (shared, slot) = (Arc::clone(shared), slot(room));
+                let (shared, slot) = (Arc::clone(shared), slot(shared));
                 shared.tasks.clone().spawn(async move {
                     if let Some(_slot) = slot {
                         let (reader, writer) = stream.into_split();
@@ -191,5 +221,22 @@ async fn accept(shared: &Arc<Shared>, Listener(listener): &Listener, room: &Arc<
             tracing::debug!(%error, "a connection was not accepted");
             tokio::time::sleep(PAUSE).await;
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn it_is_told_of_many_at_once() {
+        let turned_away = TurnedAway::default();
+        let start = Instant::now();
+        assert_eq!(turned_away.one_more(start), Some(1));
+        for _ in 0..7 {
+            assert_eq!(turned_away.one_more(start + TOLD / 2), None);
+        }
+        assert_eq!(turned_away.one_more(start + TOLD), Some(8));
+        assert_eq!(turned_away.one_more(start + TOLD), None);
     }
 }

@@ -2,8 +2,8 @@
 //!
 //! Promises: a call has one host from its beginning to its end; whoever asks after that of another has the
 //! later one; nobody is opened under a configuration that is not the one that all others go over to;
-//! clients stay, unless nothing lets them in any more, and hear of lists that are others now. Leaves out: reading the configuration, and what
-//! hosts are made of, which is the keeper's.
+//! clients stay, unless nothing lets them in any more, and hear of lists that are others now. Leaves
+//! out: reading the configuration, and what hosts are made of, which is the keeper's.
 
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -79,14 +79,23 @@ impl Gateway {
     pub async fn renew(&self, access: GatewaySettings) -> usize {
         let (shared, tenants) = (&self.shared, &self.shared.tenants);
         shared.access.change(access);
+        // Whoever is not known any more does not wait for others to be opened, which may take long.
+        self.part();
         let _nobody_is_opened = tenants.opening.write().await;
-        tenants.dismiss(shared);
+        // Those who were being opened meanwhile.
+        self.part();
+        let places = tenants.places();
+        let renewed = join_all(places.iter().map(|place| place.renew())).await;
+        renewed.into_iter().filter(|opened| *opened).count()
+    }
+
+    /// Has everybody keep to what the settings say now, and lets those go whom they do not know.
+    fn part(&self) {
+        let (shared, tenants) = (&self.shared, &self.shared.tenants);
         shared.allow(&shared.access.now().settings);
         for core in tenants.cores() {
             core.sessions.end_those_over();
         }
-        let places = tenants.places();
-        let renewed = join_all(places.iter().map(|place| place.renew())).await;
-        renewed.into_iter().filter(|opened| *opened).count()
+        tenants.dismiss(shared);
     }
 }

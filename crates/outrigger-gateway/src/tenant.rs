@@ -9,6 +9,7 @@ use std::collections::HashMap;
 use std::fmt;
 use std::net::IpAddr;
 use std::path::PathBuf;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
@@ -120,6 +121,8 @@ pub(crate) struct Tenants {
     /// How many principals there may be, and how long one that wants nothing is kept.
     access: Arc<Access>,
     all: Mutex<HashMap<Identity, Arc<Place>>>,
+    /// Of those who are not known any more, as long as something of theirs is under way.
+    retiring: Mutex<Vec<Arc<Place>>>,
     /// Held for writing while everybody goes over to another configuration.
     pub(crate) opening: RwLock<()>,
 }
@@ -127,7 +130,32 @@ pub(crate) struct Tenants {
 /// The place of one of them.
 pub(crate) struct Place {
     opened: OnceCell<Opened>,
+    /// Requests that wait until it is open, or have just seen that it is. Changes under the lock of all.
+    wanted: AtomicUsize,
     used: Mutex<Instant>,
+}
+
+/// A request that wants a place. Dropped, it does not any more: a place that is not open, and that
+/// nobody else wants, is not there any more either.
+struct Came<'a> {
+    tenants: &'a Tenants,
+    who: &'a Identity,
+    place: Arc<Place>,
+}
+
+impl Drop for Came<'_> {
+    fn drop(&mut self) {
+        let mut all = lock(&self.tenants.all);
+        let is_last = self.place.wanted.fetch_sub(1, Ordering::Relaxed) == 1;
+        if is_last
+            && !self.place.opened.initialized()
+            && all
+                .get(self.who)
+                .is_some_and(|known| Arc::ptr_eq(known, &self.place))
+        {
+            all.remove(self.who);
+        }
+    }
 }
 
 struct Opened {
@@ -145,6 +173,7 @@ impl Tenants {
             keeper,
             access,
             all: Mutex::default(),
+            retiring: Mutex::default(),
             opening: RwLock::default(),
         }
     }
@@ -162,9 +191,12 @@ impl Tenants {
         if pass.is_over() {
             return Err(Unserved::Over);
         }
-        let place = self.place(shared, who)?;
-        let opening = place.opened.get_or_try_init(|| async {
-            let _one_configuration = self.opening.read().await;
+        let came = self.come(shared, who)?;
+        // Held until it can be seen that it is open.
+        let mut one_configuration = None;
+        let held = &mut one_configuration;
+        let opening = came.place.opened.get_or_try_init(|| async move {
+            *held = Some(self.opening.read().await);
             // Whoever is not known any more is not opened after all.
             if pass.is_over() {
                 return Err(Unserved::Over);
@@ -173,23 +205,32 @@ impl Tenants {
             Ok(Opened::new(shared, who, tenant))
         });
         let opened: Result<&Opened, Unserved> = Box::pin(opening).await;
-        match opened {
-            Ok(opened) => Ok(Arc::clone(&opened.core)),
-            Err(why) => {
-                let mut all = lock(&self.all);
-                // Somebody else may have come in between, and be there.
-                if all.get(who).is_some_and(|known| Arc::ptr_eq(known, &place))
-                    && !place.opened.initialized()
-                {
-                    all.remove(who);
-                }
-                Err(why)
-            }
+        let core = opened.map(|opened| Arc::clone(&opened.core))?;
+        drop(one_configuration);
+        if pass.is_over() {
+            return Err(Unserved::Over);
         }
+        Ok(core)
     }
 
-    fn place(&self, shared: &Arc<Shared>, who: &Identity) -> Result<Arc<Place>, Unserved> {
+    /// Somebody wants what belongs to them.
+    fn come<'a>(&'a self, shared: &Arc<Shared>, who: &'a Identity) -> Result<Came<'a>, Unserved> {
         let mut all = lock(&self.all);
+        let place = self.place(shared, who, &mut all)?;
+        place.wanted.fetch_add(1, Ordering::Relaxed);
+        Ok(Came {
+            tenants: self,
+            who,
+            place,
+        })
+    }
+
+    fn place(
+        &self,
+        shared: &Arc<Shared>,
+        who: &Identity,
+        all: &mut HashMap<Identity, Arc<Place>>,
+    ) -> Result<Arc<Place>, Unserved> {
         if let Some(place) = all.get(who) {
             *lock(&place.used) = Instant::now();
             return Ok(Arc::clone(place));
@@ -213,6 +254,7 @@ impl Tenants {
         }
         let place = Arc::new(Place {
             opened: OnceCell::new(),
+            wanted: AtomicUsize::new(0),
             used: Mutex::new(Instant::now()),
         });
         all.insert(who.clone(), Arc::clone(&place));
@@ -252,17 +294,36 @@ impl Tenants {
         cores
     }
 
+    /// Those, and whoever is not known any more and has something under way.
+    pub(crate) fn cores_under_way(&self) -> Vec<Arc<Core>> {
+        let mut cores = self.cores();
+        let retiring = lock(&self.retiring);
+        let opened = retiring.iter().filter_map(|place| place.opened.get());
+        cores.extend(opened.map(|opened| Arc::clone(&opened.core)));
+        cores
+    }
+
     /// Ends those who are not known any more: what they have under way ends as it would have, unless
-    /// the gateway stops before.
+    /// the gateway stops before. Whoever is being opened is looked at once that is done.
     pub(crate) fn dismiss(&self, shared: &Arc<Shared>) {
         let gone: Vec<_> = {
             let mut all = lock(&self.all);
-            let gone = all.extract_if(|who, _| !self.access.may_come(who));
-            gone.map(|(_, place)| place).collect()
+            let is_gone = |who: &Identity, place: &mut Arc<Place>| {
+                place.opened.initialized() && !self.access.may_come(who)
+            };
+            let gone = all.extract_if(is_gone);
+            let gone: Vec<_> = gone.map(|(_, place)| place).collect();
+            lock(&self.retiring).extend(gone.iter().cloned());
+            gone
         };
         for place in gone {
-            let stop = shared.stop.clone();
-            shared.tasks.spawn(async move { place.retire(&stop).await });
+            let shared_ = Arc::clone(shared);
+            shared.tasks.spawn(async move {
+                if place.retire(&shared_.stop).await {
+                    let mut retiring = lock(&shared_.tenants.retiring);
+                    retiring.retain(|other| !Arc::ptr_eq(other, &place));
+                }
+            });
         }
     }
 
@@ -273,7 +334,8 @@ impl Tenants {
 
     /// Ends what was opened, all at once. Nothing is under way any more.
     pub(crate) async fn end(&self) {
-        let all: Vec<_> = lock(&self.all).drain().map(|(_, place)| place).collect();
+        let mut all: Vec<_> = lock(&self.all).drain().map(|(_, place)| place).collect();
+        all.append(&mut lock(&self.retiring));
         join_all(all.iter().map(|place| place.end())).await;
     }
 }
@@ -311,15 +373,17 @@ impl Place {
         self.end().await;
     }
 
-    /// Ends it once what is under way has ended, and at once when `stop` says so.
-    async fn retire(&self, stop: &CancellationToken) {
+    /// Ends it once what is under way has ended. False: `stop` said so before, and whoever stops the
+    /// gateway ends it.
+    async fn retire(&self, stop: &CancellationToken) -> bool {
         if let Some(opened) = self.opened.get() {
             tokio::select! {
                 () = opened.core.retire() => {}
-                () = stop.cancelled() => opened.core.finish(Duration::ZERO).await,
+                () = stop.cancelled() => return false,
             }
         }
         self.end().await;
+        true
     }
 
     async fn end(&self) {

@@ -1,10 +1,10 @@
 //! What is served over HTTP beside the protocol: health, numbers, a status page, and a page to approve
 //! calls on.
 //!
-//! Promises: but for `/health` and `/ready`, only to this machine; of the status page also to a principal that
-//! shows who it is, its own part; what is read on a page comes from
-//! servers and clients, and is text there whatever it holds; a page runs no script but ours, and is in
-//! no frame. Arguments of calls are on the page of approvals alone, which needs the [`key`].
+//! Promises: but for `/health` and `/ready`, only to this machine; of the status page also to a
+//! principal that shows who it is, its own part; what is read on a page comes from servers and clients,
+//! and is text there whatever it holds; a page runs no script but ours, and is in no frame. Arguments of
+//! calls are on the page of approvals alone, which needs the [`key`].
 
 mod approvals;
 mod key;

@@ -223,21 +223,29 @@ impl Opening<'_> {
 impl Session {
     /// Follows the references to secrets, runs the hooks of the start, and starts the servers.
     pub(crate) async fn open(opening: Opening<'_>) -> Result<Self, CommandError> {
-        // Much is held on the way.
-        Box::pin(Self::opened(opening)).await
+        let storage = Storage::of(opening.common).await?;
+        Self::open_in(opening, &storage).await
     }
 
-    async fn opened(opening: Opening<'_>) -> Result<Self, CommandError> {
+    /// The same, where state is kept here, whatever the configuration says by now.
+    pub(crate) async fn open_in(
+        opening: Opening<'_>,
+        storage: &Storage,
+    ) -> Result<Self, CommandError> {
+        // Much is held on the way.
+        Box::pin(Self::opened(opening, storage)).await
+    }
+
+    async fn opened(opening: Opening<'_>, storage: &Storage) -> Result<Self, CommandError> {
         let (common, screen, record) = (opening.common, opening.screen, &opening.record);
         let policy = opening.policy()?;
         // All that a person could have got wrong is looked at before the run begins.
-        let storage = Storage::of(common).await?;
-        let journal = record.journal(&storage, screen)?;
-        let pins = pins(&storage, common, opening.config, record.pin_mode(common))?;
-        let person = Person::of(&opening, &storage, journal.as_ref())?;
+        let journal = record.journal(storage, screen)?;
+        let pins = pins(storage, common, opening.config, record.pin_mode(common))?;
+        let person = Person::of(&opening, storage, journal.as_ref())?;
         let wire = Wire::open(common)?;
-        let leases = world::leases(&opening, &storage, journal.as_ref()).await?;
-        let (config, telemetry) = opening.followed(&storage, journal.is_some()).await?;
+        let leases = world::leases(&opening, storage, journal.as_ref()).await?;
+        let (config, telemetry) = opening.followed(storage, journal.is_some()).await?;
         let options = options(opening.observers, &telemetry, common, &config);
         let (run, started) = begun(opening.record, journal.as_ref(), options).await?;
         traces::follow(run.redactor());

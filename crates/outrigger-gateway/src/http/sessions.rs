@@ -24,7 +24,7 @@ pub(crate) struct Sessions(Mutex<HashMap<HeaderValue, Kept>>);
 struct Kept {
     session: Arc<Session>,
     used: Instant,
-    _slot: Slot,
+    _slots: [Slot; 2],
 }
 
 fn forget_unused(all: &mut HashMap<HeaderValue, Kept>) {
@@ -37,14 +37,14 @@ impl Sessions {
     }
 
     /// Keeps a session; its id. `None`: there is no randomness.
-    pub(crate) fn add(&self, session: Arc<Session>, slot: Slot) -> Option<HeaderValue> {
+    pub(crate) fn add(&self, session: Arc<Session>, slots: [Slot; 2]) -> Option<HeaderValue> {
         let mut bytes = [0; 24];
         getrandom::fill(&mut bytes).ok()?;
         let id = HeaderValue::from_str(&URL_SAFE_NO_PAD.encode(bytes)).ok()?;
         let kept = Kept {
             session,
             used: Instant::now(),
-            _slot: slot,
+            _slots: slots,
         };
         self.all().insert(id.clone(), kept);
         Some(id)

@@ -15,6 +15,7 @@ use tokio::task::JoinSet;
 use crate::cli::{Common, ServeArgs};
 use crate::error::{CommandError, Exit};
 use crate::screen::{Label, Screen};
+use crate::storage::Storage;
 use crate::{session, surroundings};
 use keeper::Sessions;
 use renew::Basis;
@@ -52,7 +53,8 @@ pub(crate) async fn run(
         keys: surroundings::page_keys(common).ok(),
     };
     let watch = Watch::new(&config);
-    let basis = Arc::new(Basis::new(common, args, config, screen));
+    let storage = Storage::of(common).await?;
+    let basis = Arc::new(Basis::new(common, args, config, (storage, screen)));
     let sessions = Arc::new(Sessions::new(Arc::clone(&basis)).seen_by(activity));
     let broken = sessions.broken();
     let drain = || {

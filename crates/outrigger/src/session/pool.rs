@@ -41,16 +41,15 @@ impl Pool {
         common: &Common,
         config: &Config,
         clients: &Clients,
-        screen: Screen,
+        (storage, screen): (&Storage, Screen),
     ) -> Result<Self, CommandError> {
-        let storage = Storage::of(common).await?;
         let journal = storage.open(screen)?;
         let mode = if common.locked {
             PinMode::Locked
         } else {
             PinMode::FirstUse
         };
-        let pins = Arc::new(pins(&storage, common, config, mode)?);
+        let pins = Arc::new(pins(storage, common, config, mode)?);
         let options = RunOptions {
             observers: vec![Arc::new(Display::new(screen, Show::Servers))],
             secrets: [config.secrets(), storage.secrets().to_vec()].concat(),

@@ -14,6 +14,7 @@ mod let_in;
 mod missing;
 mod oauth;
 mod offers;
+mod parting;
 mod principals;
 mod raw;
 mod reload;

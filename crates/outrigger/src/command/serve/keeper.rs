@@ -97,7 +97,7 @@ impl Sessions {
         let clients = self.clients.clone();
         let started = session::run_started(common, "serve", None, None)?;
         let started = of_principal(started, who);
-        let session = Session::open(Opening {
+        let opening = Opening {
             common,
             config: &config,
             screen,
@@ -113,7 +113,8 @@ impl Sessions {
             }),
             sampler: None,
             allow: &self.basis.args.allow,
-        });
+        };
+        let session = Session::open_in(opening, &self.basis.storage);
         let session = Box::pin(session).await?;
         Ok(Tenant {
             host: session.host.clone(),
@@ -148,8 +149,9 @@ impl Sessions {
         let pool = match &mut *held {
             Some(pool) => pool,
             none => {
-                let opening =
-                    Pool::open(&self.basis.common, &own, &self.clients, self.basis.screen);
+                let basis = &self.basis;
+                let kept = (&basis.storage, basis.screen);
+                let opening = Pool::open(&basis.common, &own, &self.clients, kept);
                 none.insert(Box::pin(opening).await?)
             }
         };

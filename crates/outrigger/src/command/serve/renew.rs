@@ -19,6 +19,7 @@ use crate::cli::{Common, ServeArgs};
 use crate::error::CommandError;
 use crate::screen::{Label, Screen};
 use crate::session;
+use crate::storage::Storage;
 use crate::{surroundings, visible};
 
 /// What sessions are opened under.
@@ -26,6 +27,8 @@ pub(super) struct Basis {
     pub(super) common: Common,
     pub(super) args: ServeArgs,
     pub(super) screen: Screen,
+    /// Where state is kept, from the start to the end.
+    pub(super) storage: Storage,
     /// Of whoever runs the gateway.
     config: Mutex<Config>,
     /// The content of the project that was trusted when all of this began.
@@ -33,7 +36,12 @@ pub(super) struct Basis {
 }
 
 impl Basis {
-    pub(super) fn new(common: &Common, args: ServeArgs, config: Config, screen: Screen) -> Self {
+    pub(super) fn new(
+        common: &Common,
+        args: ServeArgs,
+        config: Config,
+        (storage, screen): (Storage, Screen),
+    ) -> Self {
         let project = config.project.as_ref();
         let trusted = project.filter(|it| it.standing == ProjectStanding::Trusted);
         Self {
@@ -41,6 +49,7 @@ impl Basis {
             common: common.clone(),
             args,
             screen,
+            storage,
             config: Mutex::new(config),
         }
     }

@@ -47,7 +47,7 @@ pub(super) fn entry(name: &str, tokens: &[&Made], more: &str) -> String {
 }
 
 /// A place with a server that keeps things; `more` is the rest of its entry.
-fn keeping(more: &Value) -> (Place, Log) {
+pub(super) fn keeping(more: &Value) -> (Place, Log) {
     let place = Place::new();
     let log = place.root.join("keep.log");
     let mut entry = json!({ "command": "python3", "args": [fixture("keeping_server.py"), log] });
@@ -63,13 +63,13 @@ fn status(somebody: &Somebody<'_>) -> u16 {
 }
 
 /// All that comes until the other side ends it.
-fn rest(stream: &mut BufReader<TcpStream>) -> String {
+pub(super) fn rest(stream: &mut BufReader<TcpStream>) -> String {
     let mut rest = String::new();
     stream.read_to_string(&mut rest).unwrap();
     rest
 }
 
-fn is_gone(pid: &Value) -> bool {
+pub(super) fn is_gone(pid: &Value) -> bool {
     !Path::new(&format!("/proc/{pid}")).exists()
 }
 
