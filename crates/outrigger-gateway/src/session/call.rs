@@ -147,7 +147,7 @@ impl Session {
         let (flight, asked) = self.flight(task, progress, as_task);
         let known = core.clients.enter(Arc::clone(&flight));
         let cancel = core.abort.child_token();
-        let heard = Arc::clone(&flight);
+        let (heard, pass) = (Arc::clone(&flight), self.pass().clone());
         let context = CallContext {
             cancel: cancel.clone(),
             deadline: None,
@@ -157,7 +157,7 @@ impl Session {
             on_progress: Some(Arc::new(move |progress: Progress| {
                 heard.progressed(&progress);
             })),
-            may_send: None,
+            may_send: Some(Arc::new(move || !pass.is_over())),
         };
         let proposed = ProposedCall {
             tool: host_name.clone(),
