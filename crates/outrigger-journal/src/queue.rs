@@ -181,15 +181,15 @@ mod tests {
     fn what_nobody_waits_for_waits_for_more() {
         let queue = Arc::<Queue>::default();
         let filled = Arc::clone(&queue);
+        let begun = Instant::now();
         let filling = thread::spawn(move || {
             for seq in 1..=20 {
                 assert!(filled.push(line(seq)));
             }
         });
         filling.join().unwrap();
-        let begun = Instant::now();
         assert!(taken(queue.next(None)).into_iter().eq(1..=20), "in order");
-        assert!(begun.elapsed() < LINGER * 100, "by itself");
+        assert!(begun.elapsed() >= LINGER, "it was not hurried");
     }
 
     #[test]
