@@ -567,21 +567,33 @@ pub(crate) async fn interruptible<T>(
     }
 }
 
-/// Waits for an interrupt, or to be asked to end.
+/// Waits for an interrupt, or to be asked to end. From the moment of the call on neither ends this
+/// program by itself, also while nobody has polled what is returned.
 #[cfg(unix)]
-pub(crate) async fn interrupted() {
+pub(crate) fn interrupted() -> impl Future<Output = ()> {
     use tokio::signal::unix::{SignalKind, signal};
-    let Ok(mut terminate) = signal(SignalKind::terminate()) else {
-        return std::future::pending().await;
-    };
-    tokio::select! {
-        _ = tokio::signal::ctrl_c() => {}
-        _ = terminate.recv() => {}
+    let signals = signal(SignalKind::interrupt())
+        .and_then(|interrupt| Ok((interrupt, signal(SignalKind::terminate())?)));
+    async {
+        let Ok((mut interrupt, mut terminate)) = signals else {
+            return std::future::pending().await;
+        };
+        tokio::select! {
+            _ = interrupt.recv() => {}
+            _ = terminate.recv() => {}
+        }
     }
 }
 
-/// Returns at an interrupt.
+/// Waits for an interrupt. From the moment of the call on it does not end this program by itself,
+/// also while nobody has polled what is returned.
 #[cfg(not(unix))]
-pub(crate) async fn interrupted() {
-    tokio::signal::ctrl_c().await.ok();
+pub(crate) fn interrupted() -> impl Future<Output = ()> {
+    let interrupt = tokio::signal::windows::ctrl_c();
+    async {
+        let Ok(mut interrupt) = interrupt else {
+            return std::future::pending().await;
+        };
+        interrupt.recv().await;
+    }
 }

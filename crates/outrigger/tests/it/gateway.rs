@@ -271,6 +271,15 @@ fn the_end_of_a_client_and_a_signal_end_it_in_order() {
 }
 
 #[test]
+fn who_is_asked_to_end_as_soon_as_it_serves_ends_in_order() {
+    let place = Place::new();
+    for _ in 0..20 {
+        // Dropped, it is asked to end, and has to do so with success.
+        drop(Served::start(&place, &[]));
+    }
+}
+
+#[test]
 fn a_socket_is_its_owners_and_is_served_once() {
     let (place, _) = lab();
     let path = place.root.join("gateway.sock");

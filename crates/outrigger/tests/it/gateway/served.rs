@@ -468,13 +468,14 @@ fn unchunked(mut body: &str) -> String {
 impl Drop for Served {
     fn drop(&mut self) {
         kill(&self.child, "-TERM");
-        let mut code = None;
+        let mut ended = None;
         until("the gateway ends", || {
-            code = self.child.try_wait().unwrap();
-            code.is_some()
+            ended = self.child.try_wait().unwrap();
+            ended.is_some()
         });
         if !thread::panicking() && !self.killed {
-            assert_eq!(code.unwrap().code(), Some(0));
+            let ended = ended.unwrap();
+            assert!(ended.success(), "{ended}: {}", self.talk());
         }
     }
 }
