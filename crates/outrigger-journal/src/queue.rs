@@ -33,6 +33,8 @@ struct Waiting {
     waited_for: usize,
     /// There was a crowd the last time.
     crowded: bool,
+    /// When the writer looks without being woken.
+    looks: Option<Instant>,
     /// Nothing more comes.
     closed: bool,
 }
@@ -65,8 +67,10 @@ impl Queue {
         }
         waiting.waited_for += usize::from(waited_for);
         waiting.commands.push(command);
+        // Waking it costs more than the rest of this, and it is in time as it is.
+        let looks = waiting.looks.is_some_and(|at| Some(at) <= waiting.due());
         drop(waiting);
-        if first || hurries {
+        if hurries || first && !looks {
             self.changed.notify_one();
         }
         true
@@ -82,9 +86,11 @@ impl Queue {
         !self.lock().closed
     }
 
-    /// All that waits, once it is due, or the time has come.
+    /// All that waits, once it is due, or the time has come. For a moment after each time it looks by itself.
     pub(crate) fn next(&self, until: Option<Instant>) -> Next {
         let mut waiting = self.lock();
+        // What it has just written has sequels that nobody waits for.
+        let soon = Instant::now() + LINGER;
         loop {
             let now = Instant::now();
             let due = waiting.due();
@@ -97,7 +103,9 @@ impl Queue {
             if until.is_some_and(|until| until <= now) {
                 return Next::Time;
             }
-            waiting = match [due, until].into_iter().flatten().min() {
+            let soon = Some(soon).filter(|soon| *soon > now);
+            waiting.looks = [due, until, soon].into_iter().flatten().min();
+            waiting = match waiting.looks {
                 None => self
                     .changed
                     .wait(waiting)
@@ -129,6 +137,7 @@ impl Waiting {
         self.waited_for = 0;
         self.urgent = None;
         self.since = None;
+        self.looks = None;
         std::mem::take(&mut self.commands)
     }
 }

@@ -12,6 +12,7 @@ use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
 use std::process::{ExitStatus, Stdio};
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use serde_json::Value;
@@ -33,6 +34,8 @@ pub struct Listening {
     child: Child,
     /// Its address.
     pub url: String,
+    /// What it says that no program may have to say.
+    faults: Arc<Mutex<Vec<String>>>,
 }
 
 impl Place {
@@ -96,8 +99,23 @@ impl Listening {
         let mut child = place.command(program, &words).spawn()?;
         let mut talk = talk(&mut child)?;
         let url = find(&mut talk, "serving on ").await?;
-        tokio::spawn(async move { while let Ok(Some(_)) = talk.next_line().await {} });
-        Ok(Self { child, url })
+        let faults = Arc::<Mutex<Vec<String>>>::default();
+        let found = Arc::clone(&faults);
+        tokio::spawn(async move {
+            while let Ok(Some(line)) = talk.next_line().await {
+                if line.contains(" panicked at ") {
+                    let mut found = found.lock().unwrap_or_else(PoisonError::into_inner);
+                    found.push(line);
+                }
+            }
+        });
+        Ok(Self { child, url, faults })
+    }
+
+    /// Where it panicked, a line each. A task that does so leaves the rest of the program as it was, so nothing
+    /// else need show it.
+    pub fn faults(&self) -> Arc<Mutex<Vec<String>>> {
+        Arc::clone(&self.faults)
     }
 
     /// Its process.

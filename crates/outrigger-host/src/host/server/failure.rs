@@ -155,6 +155,22 @@ impl Failure {
         }
     }
 
+    /// Outrigger's own.
+    pub(super) fn fault() -> Self {
+        Self {
+            kind: FailureKind::Ended,
+            stage: "call".to_owned(),
+            error: "Outrigger came upon a fault of its own while it looked after this server, and said more on its \
+                standard error"
+                .to_owned(),
+            hints: vec![
+                "start Outrigger again to use the server; a report of what it said is welcome"
+                    .to_owned(),
+            ],
+            stderr_tail: Vec::new(),
+        }
+    }
+
     pub(super) fn ended(reason: &str, stderr_tail: Vec<String>) -> Self {
         let (kind, stage) = (FailureKind::Ended, "call".to_owned());
         Self {

@@ -1,4 +1,5 @@
-//! How often a server that ended is started again: after pauses that grow, and not for ever.
+//! How often a server that ended is started again by itself: after pauses that grow, and not for ever.
+//! After that it is set aside at each end, for somebody to call for it, until it has stayed once.
 
 use std::time::Duration;
 
@@ -25,9 +26,12 @@ impl Restarts {
 
     /// The pause before the next attempt; `None` when there have been enough.
     pub(super) fn next(&mut self) -> Option<Duration> {
+        if self.attempts == ATTEMPTS {
+            return None;
+        }
         let pause = FIRST_PAUSE * 2_u32.pow(self.attempts);
         self.attempts += 1;
-        (self.attempts <= ATTEMPTS).then_some(pause)
+        Some(pause)
     }
 }
 
@@ -42,8 +46,11 @@ mod tests {
             .map(|pause| pause.as_millis())
             .collect();
         assert_eq!(pauses, [500, 1000, 2000, 4000, 8000]);
-        restarts.forget_after(Duration::from_secs(1));
-        assert_eq!(restarts.next(), None);
+        // In months a server may end any number of times.
+        for _ in 0..100 {
+            restarts.forget_after(Duration::from_secs(1));
+            assert_eq!(restarts.next(), None);
+        }
         restarts.forget_after(STAYED);
         assert_eq!(restarts.next(), Some(FIRST_PAUSE));
     }

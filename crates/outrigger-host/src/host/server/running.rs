@@ -11,7 +11,7 @@ use tokio_util::task::TaskTracker;
 
 use super::demand::Demand;
 use super::revival::Revival;
-use super::{Ready, ServerState};
+use super::{Failure, Ready, ServerState};
 use crate::catalog::{ServerCatalog, Standing, ToolFilter};
 use crate::config::Repeating;
 use crate::host::board::Board;
@@ -99,9 +99,17 @@ impl Running {
         self.demand.say();
     }
 
-    /// Lives in a task of its own.
-    pub(super) fn live(&self, life: impl Future<Output = ()> + Send + 'static) {
-        self.tasks.spawn(Box::pin(life));
+    /// Lives in a task of its own. A fault of ours in it sets the server aside: without it nobody would look
+    /// after the server, and its state would be the last one for ever.
+    pub(super) fn live(self: &Arc<Self>, life: impl Future<Output = ()> + Send + 'static) {
+        let running = Arc::clone(self);
+        self.tasks.spawn(async move {
+            let lived = tokio::spawn(Box::pin(life)).await;
+            if lived.is_err_and(|error| error.is_panic()) {
+                running.publish(None);
+                running.is(ServerState::Quarantined(Arc::new(Failure::fault())));
+            }
+        });
         self.tasks.close();
     }
 
@@ -210,4 +218,48 @@ impl Running {
 
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+#[cfg(test)]
+mod tests {
+    use outrigger_connect::{Deadlines, HttpSpec, Limits, Protocol, TransportSpec};
+    use url::Url;
+
+    use super::*;
+
+    fn running() -> Arc<Running> {
+        let place = Url::parse("http://127.0.0.1:1/mcp").unwrap();
+        let recipe = Recipe {
+            spec: ServerSpec {
+                name: ServerName::new("lab").unwrap(),
+                transport: TransportSpec::Http(HttpSpec::new(place)),
+                protocol: Protocol::default(),
+                versions: None,
+                deadlines: Deadlines::default(),
+                limits: Limits::default(),
+            },
+            standing: Standing::default(),
+            filter: ToolFilter::default(),
+            identity: None,
+            answers: Answers::default(),
+            repeating: Repeating::default(),
+            single: false,
+        };
+        Arc::new(Running::new(recipe, ServerState::Starting))
+    }
+
+    #[tokio::test]
+    async fn a_life_that_panics_leaves_its_server_set_aside() {
+        let panicking = running();
+        panicking.live(async { panic!("as a test has it") });
+        panicking.tasks.wait().await;
+        let state = panicking.watch().borrow().clone();
+        let why = state.why_missing().unwrap();
+        assert!(why.contains("a fault of its own"), "{why}");
+        let ending = running();
+        ending.live(async {});
+        ending.tasks.wait().await;
+        let state = ending.watch();
+        assert!(matches!(*state.borrow(), ServerState::Starting));
+    }
 }

@@ -1,7 +1,7 @@
 //! Many clients before one gateway for a while, with servers behind it that are killed, hang and flood.
 //!
 //! `gateway-load OUTRIGGER SECONDS [CLIENTS [SEED]]`: prints what was measured, and fails when a call was lost or made
-//! twice, when memory grew or when a process was left. Each call has a text of its own, so the count of every server,
+//! twice, when memory grew, when something panicked or when a process was left. Each call has a text of its own, so the count of every server,
 //! the ledger of the gateway and what each client was told are held against one another. As
 //! `gateway-load __server KIND FILE` it is one of the servers.
 //! Leaves out: how fast it is; that is for benchmarks.
@@ -20,6 +20,7 @@ mod server;
 use std::error::Error;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
+use std::sync::PoisonError;
 use std::time::Duration;
 
 use outrigger_testkit::gateway::{Listening, Place};
@@ -81,6 +82,7 @@ async fn load(program: &Path, seconds: &str, more: &[&str]) -> Result<(), Failur
     let told = load.run().await?;
     over.cancel();
     let (kills, memory) = (accidents.await??, memory.await?);
+    let faults = gateway.faults();
     let status = gateway.end(END).await?;
     let left = place.processes()?;
     println!("{clients} clients, {seconds} s, {kills} servers killed");
@@ -92,6 +94,7 @@ async fn load(program: &Path, seconds: &str, more: &[&str]) -> Result<(), Failur
         bad.push(format!("the gateway ended with {status}"));
     }
     bad.extend(left.iter().map(|line| format!("left running: {line}")));
+    bad.append(&mut faults.lock().unwrap_or_else(PoisonError::into_inner));
     if bad.is_empty() {
         println!("no call was lost or made twice; nothing is left running");
         return Ok(());

@@ -474,8 +474,10 @@ impl Drop for Served {
             ended.is_some()
         });
         if !thread::panicking() && !self.killed {
-            let ended = ended.unwrap();
-            assert!(ended.success(), "{ended}: {}", self.talk());
+            let (ended, talk) = (ended.unwrap(), self.talk());
+            assert!(ended.success(), "{ended}: {talk}");
+            // A task that panics leaves the rest as it was.
+            assert!(!talk.contains(" panicked at "), "{talk}");
         }
     }
 }
