@@ -148,6 +148,18 @@ pub(crate) enum ApprovalWork {
     Close { id: String, at: Timestamp },
 }
 
+/// While what waits is on its way to the disk. Dropped then, nobody waits for it.
+struct Asking<'a> {
+    approvals: &'a Approvals,
+    id: &'a str,
+}
+
+impl Drop for Asking<'_> {
+    fn drop(&mut self) {
+        self.approvals.close(self.id);
+    }
+}
+
 /// The queue of a journal; clones share it.
 #[derive(Clone)]
 pub struct Approvals {
@@ -235,7 +247,7 @@ impl Journal {
 
 impl Approvals {
     /// Notes that something of `run`, which is this program's, waits; its id, as soon as that is on disk.
-    /// The run's secrets are taken out before.
+    /// The run's secrets are taken out before. Dropped earlier, it does not wait.
     pub async fn ask(&self, run: &Run, mut asked: AskedApproval) -> Result<String, JournalError> {
         redact(run, &mut asked);
         for remark in &mut asked.remarks {
@@ -253,7 +265,13 @@ impl Approvals {
                 at: crate::run::now(),
                 asked: Box::new(asked.clone()),
             };
-            if self.shared.approval(work).await? {
+            let asking = Asking {
+                approvals: self,
+                id: &id,
+            };
+            let asked = self.shared.approval(work).await;
+            std::mem::forget(asking);
+            if asked? {
                 return Ok(id);
             }
         }

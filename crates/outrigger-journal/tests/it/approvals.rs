@@ -16,6 +16,7 @@ over_stores! {
     json_tells_what_it_is_about,
     of_many_who_decide_one_wins,
     a_late_yes_approves_nothing,
+    who_gives_up_while_it_is_written_waits_no_more,
     the_store_keeps_its_rules_whoever_writes,
     secrets_are_not_in_it,
     it_ends_with_a_program_that_is_killed,
@@ -254,6 +255,25 @@ async fn a_late_yes_approves_nothing(home: Home) {
         (ApprovalState::Declined, Some(decided))
     );
     assert!(no.closed.is_some());
+}
+
+async fn who_gives_up_while_it_is_written_waits_no_more(home: Home) {
+    let run = home.run().await;
+    let approvals = home.journal.approvals();
+    let mut asking = Box::pin(approvals.ask(&run, fetch(ApprovalSubject::Prompt, "greet")));
+    // Begun, and dropped before it has been answered.
+    let begun = std::future::poll_fn(|context| {
+        std::task::Poll::Ready(asking.as_mut().poll(context).is_pending())
+    });
+    assert!(begun.await);
+    drop(asking);
+    // After all that was sent before.
+    let later = waits(&home.journal, &run, 1).await;
+    approvals.close(&later);
+    assert!(!approvals.take(&later, None).await.unwrap());
+    let all = approvals.list(9).await.unwrap();
+    let states: Vec<_> = all.iter().map(|approval| approval.state).collect();
+    assert_eq!(states, [ApprovalState::Expired; 2]);
 }
 
 async fn the_store_keeps_its_rules_whoever_writes(home: Home) {
