@@ -283,7 +283,7 @@ async fn a_file_of_any_earlier_version_is_brought_up() {
             );
         }
         for sql in [
-            "UPDATE approvals SET kind = 'prompt' WHERE call = 1",
+            "UPDATE approvals SET rule = 'another' WHERE call = 1",
             "UPDATE approvals SET state = 'approved' WHERE call = 2",
             "DELETE FROM approvals",
         ] {

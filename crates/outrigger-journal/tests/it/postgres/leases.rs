@@ -1,4 +1,4 @@
-//! Leases, when the answer of the database is lost, and in a database of the version before.
+//! Leases, when the answer of the database is lost.
 
 use outrigger_journal::{Event, Journal, OutcomeKind, RunOptions, Taken};
 use outrigger_testkit::postgres::{name_of, server};

@@ -46,7 +46,7 @@ async fn a_database_of_any_earlier_version_is_brought_up() {
             (call(1), ApprovalState::Used),
         ];
         assert_eq!(found, &expected[..if waits { 2 } else { 0 }]);
-        let changed = sql_fails(&url, "UPDATE approvals SET kind = 'prompt' WHERE call = 1");
+        let changed = sql_fails(&url, "UPDATE approvals SET rule = 'another' WHERE call = 1");
         assert!(!waits || changed, "what was asked is never changed");
     }
 }
