@@ -3,7 +3,7 @@
 //! Promises: bounded, also where names are long; arguments and results are not kept. The numbers are
 //! those of this process since it began; the journal has the rest.
 
-use std::collections::{HashMap, VecDeque};
+use std::collections::{HashMap, HashSet, VecDeque};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use jiff::Timestamp;
@@ -27,6 +27,8 @@ pub struct Activity {
 struct State {
     /// Runs number their calls each for itself.
     open: HashMap<(RunId, u32), Call>,
+    /// What prompts and resources wait for a person as.
+    fetches: HashSet<String>,
     /// The latest first.
     recent: VecDeque<Call>,
 }
@@ -85,17 +87,32 @@ impl Activity {
         (open, state.recent.iter().cloned().collect())
     }
 
-    /// Calls under way, and how many of them wait for a person.
+    /// Calls under way, and how many of them, and of prompts and resources, wait for a person.
     pub(crate) fn counts(&self) -> (usize, usize) {
         let state = self.state();
         let waiting = state.open.values().filter(|call| call.waits.is_some());
-        (state.open.len(), waiting.count())
+        (state.open.len(), waiting.count() + state.fetches.len())
     }
 
     fn of_call(&self, recorded: &Recorded, number: u32, change: impl FnOnce(&mut Call)) {
         let key = (recorded.run.clone(), number);
         if let Some(call) = self.state().open.get_mut(&key) {
             change(call);
+        }
+    }
+
+    /// One that waits is known by its approval, from then until it has ended.
+    fn of_fetch(&self, event: &Event) {
+        match event {
+            Event::FetchWaits { approval, .. } => {
+                self.state().fetches.insert(approval.clone());
+            }
+            Event::PromptFetched { approval, .. } | Event::ResourceRead { approval, .. } => {
+                if let Some(approval) = approval {
+                    self.state().fetches.remove(approval);
+                }
+            }
+            _ => {}
         }
     }
 
@@ -175,6 +192,9 @@ impl Observer for Activity {
                 if let Some(end) = known.and_then(|known| known.end.as_mut()) {
                     end.outcome = *outcome;
                 }
+            }
+            Event::FetchWaits { .. } | Event::PromptFetched { .. } | Event::ResourceRead { .. } => {
+                self.of_fetch(&recorded.event);
             }
             event => self.metrics.of_server(event),
         }

@@ -1,7 +1,7 @@
-//! Who approves the calls of clients: what a person said earlier, then the client itself, or whoever
-//! looks at the queue, as configured when the call is made.
+//! Who approves what clients want: what a person said earlier about such calls, then the client itself, or
+//! whoever looks at the queue, as configured when it is wanted.
 //!
-//! Promises: a client is told that its call waits, so that it does not give it up, and a call whose
+//! Promises: a client is told that its request waits, so that it does not give it up, and a request whose
 //! client has gone waits no more.
 
 use std::sync::Arc;
@@ -9,7 +9,7 @@ use std::time::Duration;
 
 use async_trait::async_trait;
 use outrigger_connect::Progress;
-use outrigger_host::approve::{Answer, Approver, Question, Queue};
+use outrigger_host::approve::{About, Answer, Approver, FetchQuestion, Question, Queue};
 use outrigger_host::config::ApprovalWay;
 use outrigger_journal::DecidedBy;
 
@@ -17,16 +17,16 @@ use crate::clients::Clients;
 use crate::flight::Flight;
 use crate::front;
 
-/// How often a client is told that its call waits.
+/// How often a client is told that its request waits.
 const TOLD: Duration = Duration::from_secs(5);
 /// How far a call comes by waiting: less than whatever its server will tell of.
 const STEP: f64 = 1e-6;
 
-/// Who approves the calls of clients. After `earlier`, who is asked is what `[gateway] approvals` says.
+/// Who approves what clients want. After `earlier`, who is asked is what `[gateway] approvals` says.
 pub struct Approvers {
-    /// What was said earlier.
+    /// What was said earlier, about calls.
     pub earlier: Arc<dyn Approver>,
-    /// Where calls wait.
+    /// Where what they want waits.
     pub queue: Option<Queue>,
 }
 
@@ -40,13 +40,10 @@ impl Approval {
     pub(crate) fn new(clients: Clients, approvers: Approvers) -> Self {
         Self { clients, approvers }
     }
-}
 
-#[async_trait]
-impl Approver for Approval {
-    async fn ask(&self, question: Question<'_>) -> Answer {
-        let Approvers { earlier, queue } = &self.approvers;
-        let mut answer = earlier.ask(question).await;
+    /// Asks those that are configured, one after the other, while nobody has answered.
+    async fn ask_in_turn(&self, about: About<'_>, earlier: Answer) -> Answer {
+        let mut answer = earlier;
         let Some(flight) = self.clients.current() else {
             return answer;
         };
@@ -55,16 +52,29 @@ impl Approver for Approval {
             if !answer.is_nobody() {
                 break;
             }
-            answer = match (way, queue) {
+            answer = match (way, &self.approvers.queue) {
                 (ApprovalWay::Client, _) => {
-                    let words = front::words(question);
+                    let words = front::words(about);
                     front::approve(&flight, &words).await.by(DecidedBy::Client)
                 }
-                (ApprovalWay::Queue, Some(queue)) => wait(queue, &flight, question).await,
+                (ApprovalWay::Queue, Some(queue)) => wait(queue, &flight, about).await,
                 (ApprovalWay::Queue, None) => Answer::Nobody,
             };
         }
         answer
+    }
+}
+
+#[async_trait]
+impl Approver for Approval {
+    async fn ask(&self, question: Question<'_>) -> Answer {
+        let earlier = self.approvers.earlier.ask(question).await;
+        self.ask_in_turn(About::Call(question), earlier).await
+    }
+
+    async fn ask_fetch(&self, question: FetchQuestion<'_>) -> Answer {
+        let about = About::Fetch(question);
+        self.ask_in_turn(about, Answer::Nobody).await
     }
 
     fn is_one_person(&self) -> bool {
@@ -72,13 +82,13 @@ impl Approver for Approval {
     }
 }
 
-/// Lets a call wait in the queue, while its client is there.
-async fn wait(queue: &Queue, flight: &Flight, question: Question<'_>) -> Answer {
+/// Lets it wait in the queue, while its client is there.
+async fn wait(queue: &Queue, flight: &Flight, about: About<'_>) -> Answer {
     let patience = flight.access().settings.approval_timeout.value;
-    let waiting = match queue.enter(question, patience).await {
+    let waiting = match queue.enter(about, patience).await {
         Ok(waiting) => waiting,
         Err(error) => {
-            tracing::warn!(%error, "a call cannot wait for its approval");
+            tracing::warn!(%error, "a request cannot wait for its approval");
             return Answer::Nobody;
         }
     };
@@ -89,7 +99,7 @@ async fn wait(queue: &Queue, flight: &Flight, question: Question<'_>) -> Answer 
     }
 }
 
-/// Tells a client again and again that its call waits.
+/// Tells a client again and again that its request waits.
 async fn tell(flight: &Flight, id: &str) {
     let mut told = tokio::time::interval(TOLD);
     let mut progress = 0.0;

@@ -10,8 +10,9 @@ use std::time::Duration;
 
 use async_trait::async_trait;
 use outrigger_connect::{Asker, Elicitation, OnLogged, Refusal};
-use outrigger_host::approve::{Answer, Approver, Question};
+use outrigger_host::approve::{About, Answer, Approver};
 use outrigger_host::hidden;
+use outrigger_host::policy::OfferKind;
 use outrigger_host::questions::{
     Completion, Passing, Questions, Respondent, Response, SamplingRequest,
 };
@@ -29,7 +30,7 @@ const PATIENCE: Duration = Duration::from_mins(10);
 const SHOWN: usize = 4000;
 
 impl Clients {
-    /// Asks about the calls of clients.
+    /// Asks about what clients want.
     pub fn approver(&self, approvers: Approvers) -> Arc<dyn Approver> {
         Arc::new(Approval::new(self.clone(), approvers))
     }
@@ -60,7 +61,7 @@ struct Elicited {
     content: Option<Box<RawValue>>,
 }
 
-/// Asks the client of a call to approve something.
+/// Asks the client of a request to approve something.
 pub(crate) async fn approve(flight: &Flight, words: &str) -> Answer {
     if !flight.client.can.form {
         return Answer::Nobody;
@@ -86,21 +87,48 @@ pub(crate) async fn approve(flight: &Flight, words: &str) -> Answer {
     }
 }
 
-pub(crate) fn words(question: Question<'_>) -> String {
-    let tool = question.tool;
-    let visible = |text: &str| hidden::visible(text, |_| false).into_owned();
-    let mut arguments = visible(question.arguments);
-    if arguments.chars().count() > SHOWN {
-        let count = arguments.chars().count();
-        arguments = arguments.chars().take(SHOWN).collect();
-        let _ = write!(arguments, "… ({count} characters in all)");
+/// What a client is asked.
+pub(crate) fn words(about: About<'_>) -> String {
+    match about {
+        About::Call(question) => {
+            let tool = question.tool;
+            format!(
+                "A call needs your approval: the tool `{}` of the server `{}`.\nArguments: {}\nRule: {}",
+                visible(&tool.raw_name),
+                visible(tool.server.as_str()),
+                cut(question.arguments),
+                visible(question.rule),
+            )
+        }
+        About::Fetch(question) => {
+            let arguments = match question.kind {
+                OfferKind::Prompt => format!("\nArguments: {}", cut(question.arguments)),
+                OfferKind::Resource => String::new(),
+            };
+            format!(
+                "Something is to be read that needs your approval: the {} `{}` of the server `{}`.{arguments}\nRule: {}",
+                question.kind.as_str(),
+                cut(question.name),
+                visible(question.server.as_str()),
+                visible(question.rule),
+            )
+        }
     }
-    format!(
-        "A call needs your approval: the tool `{}` of the server `{}`.\nArguments: {arguments}\nRule: {}",
-        visible(&tool.raw_name),
-        visible(tool.server.as_str()),
-        visible(question.rule),
-    )
+}
+
+fn visible(text: &str) -> String {
+    hidden::visible(text, |_| false).into_owned()
+}
+
+/// Its beginning, where it is long.
+fn cut(text: &str) -> String {
+    let mut shown = visible(text);
+    let count = shown.chars().count();
+    if count > SHOWN {
+        shown = shown.chars().take(SHOWN).collect();
+        let _ = write!(shown, "… ({count} characters in all)");
+    }
+    shown
 }
 
 /// Only a clear yes is one.

@@ -126,7 +126,7 @@ impl Now {
         gauge("calls_in_flight", "Calls under way", &self.in_flight);
         gauge(
             "approvals_waiting",
-            "Calls that wait for a person in the queue",
+            "Calls, prompts and resources that wait for a person in the queue",
             &self.waiting,
         );
         gauge(

@@ -1,15 +1,18 @@
-//! Asking somebody whether a call may run.
+//! Asking somebody whether a call may run, or whether a client may have a prompt or resource.
 
 mod queue;
 
+use std::sync::OnceLock;
+
 use async_trait::async_trait;
+use outrigger_connect::ServerName;
 use outrigger_journal::{DecidedBy, Run};
 
 use crate::artifact::Given;
 use crate::catalog::CatalogTool;
 use crate::pins::ServerIdentity;
 pub use crate::pipeline::{Repeat, RepeatKey};
-use crate::policy::Principal;
+use crate::policy::{OfferKind, Principal};
 
 pub use queue::{Queue, Waiting};
 
@@ -21,6 +24,12 @@ pub use queue::{Queue, Waiting};
 pub trait Approver: Send + Sync {
     /// Whether this call may run.
     async fn ask(&self, question: Question<'_>) -> Answer;
+
+    /// Whether a client of the gateway may have this prompt or resource. Who fetches by hand is not asked,
+    /// so that there is nobody unless an approver says otherwise. Nothing is said about those to come.
+    async fn ask_fetch(&self, _: FetchQuestion<'_>) -> Answer {
+        Answer::Nobody
+    }
 
     /// Whether there is one person behind it, who is asked one question at a time.
     fn is_one_person(&self) -> bool {
@@ -54,6 +63,38 @@ pub struct Question<'a> {
     pub anew: bool,
     /// The earlier call that it repeats, and whose outcome is unknown.
     pub repeats: Option<&'a Repeat>,
+}
+
+/// What is asked about a prompt or resource that a client wants.
+#[derive(Debug, Clone, Copy)]
+pub struct FetchQuestion<'a> {
+    /// The run.
+    pub run: &'a Run,
+    /// Who wants it.
+    pub principal: Principal,
+    /// Which of the two it is.
+    pub kind: OfferKind,
+    /// Whose.
+    pub server: &'a ServerName,
+    /// What that is; `None` for one of ours.
+    pub identity: Option<&'a ServerIdentity>,
+    /// The server's name for the prompt, or the address of the resource.
+    pub name: &'a str,
+    /// What the prompt is told: a JSON object, empty for a resource.
+    pub arguments: &'a str,
+    /// The rule that wants to know.
+    pub rule: &'a str,
+    /// Takes what it is called while it waits, so that this is known also when the question is dropped.
+    pub waits_as: &'a OnceLock<String>,
+}
+
+/// What somebody may be asked about.
+#[derive(Debug, Clone, Copy)]
+pub enum About<'a> {
+    /// A call.
+    Call(Question<'a>),
+    /// A prompt or resource.
+    Fetch(FetchQuestion<'a>),
 }
 
 /// The answer.
@@ -102,6 +143,21 @@ impl Answer {
         }
     }
 
+    /// Whether it is a yes, who is to be named for it, and what words there are.
+    pub(crate) fn heard(self) -> (bool, DecidedBy, Option<String>) {
+        match self {
+            Self::Once | Self::Session => (true, DecidedBy::Person, None),
+            Self::Granted { grant } => (true, DecidedBy::Grant, Some(grant)),
+            Self::No { reason } => (false, DecidedBy::Person, reason),
+            Self::Decided {
+                allowed,
+                by,
+                reason,
+            } => (allowed, by, reason),
+            Self::Nobody => (false, DecidedBy::Nobody, None),
+        }
+    }
+
     /// Nobody has answered.
     pub fn is_nobody(&self) -> bool {
         matches!(
@@ -112,6 +168,16 @@ impl Answer {
                     ..
                 }
         )
+    }
+}
+
+impl<'a> About<'a> {
+    /// The run that it is part of.
+    pub fn run(self) -> &'a Run {
+        match self {
+            Self::Call(question) => question.run,
+            Self::Fetch(question) => question.run,
+        }
     }
 }
 

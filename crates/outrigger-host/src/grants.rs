@@ -12,12 +12,14 @@ use std::time::Duration;
 
 use globset::GlobBuilder;
 use jiff::Timestamp;
+use outrigger_connect::ServerName;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 use crate::approve::Question;
 use crate::digest::Digest;
 use crate::kept_file::{self, KeptFileError};
+use crate::pins::ServerIdentity;
 use crate::shared_texts::{Shared, SharedTexts};
 
 /// How long a grant lasts unless said otherwise.
@@ -257,7 +259,8 @@ impl Grants {
 
     /// The grant that answers a question at this time, if there is one.
     pub fn find(&self, question: Question<'_>, now: Timestamp) -> Option<Grant> {
-        let (server, definition) = (server(question), question.tool.digest.to_string());
+        let server = server(question.server, &question.tool.server);
+        let definition = question.tool.digest.to_string();
         let known = self.known();
         let found = known.grant.iter().find(|grant| {
             grant.principal == self.principal
@@ -280,7 +283,7 @@ impl Grants {
     ) -> Result<Grant, KeptFileError> {
         let mut grant = Grant {
             id: String::new(),
-            server: server(question),
+            server: server(question.server, &question.tool.server),
             tool: question.tool.name.to_string(),
             definition: question.tool.digest.to_string(),
             principal: self.principal.clone(),
@@ -362,11 +365,11 @@ fn written(path: &Path, kept: &Kept) -> Result<String, KeptFileError> {
     Ok(format!("{HEAD}{text}"))
 }
 
-/// The server of a question, as grants name it.
-pub(crate) fn server(question: Question<'_>) -> String {
-    match question.server {
+/// A server, as grants name it; without an identity it is one of ours.
+pub(crate) fn server(identity: Option<&ServerIdentity>, name: &ServerName) -> String {
+    match identity {
         Some(identity) => identity.key(),
-        None => format!("{}@builtin", question.tool.server),
+        None => format!("{name}@builtin"),
     }
 }
 

@@ -56,7 +56,8 @@ pub(crate) fn reaches(tool: &CatalogTool) -> bool {
 pub struct ByHand {
     /// Somebody sits at the terminal: typing it is a yes where a rule asks.
     pub attended: bool,
-    /// A client of the gateway asks, in the call of this number.
+    /// A client of the gateway asks, in the call of this number; where a rule asks, whoever approves for
+    /// clients is asked.
     pub client: Option<u64>,
     /// Gives it up; the server is told.
     pub cancel: CancellationToken,
@@ -147,13 +148,10 @@ impl Host {
         arguments: &BTreeMap<String, String>,
         by: &ByHand,
     ) -> Result<PromptText, OfferError> {
-        let InReach {
-            ready,
-            in_use: _in_use,
-        } = self.ready(server).await?;
+        let reach = self.ready(server).await?;
         let prompts = self.prompts(server).await?;
         prompts.check(server, name, arguments)?;
-        self.fetch_prompt(&ready, server, (name, arguments), by)
+        self.fetch_prompt(reach, server, (name, arguments), by)
             .await
     }
 
@@ -164,15 +162,12 @@ impl Host {
         uri: &str,
         by: &ByHand,
     ) -> Result<ResourceText, OfferError> {
-        let InReach {
-            ready,
-            in_use: _in_use,
-        } = self.ready(server).await?;
+        let reach = self.ready(server).await?;
         definition::address(uri).map_err(|reason| OfferError::BadAddress {
             uri: uri.to_owned(),
             reason,
         })?;
-        self.read_by_hand(&ready, server, uri, by).await
+        self.read_by_hand(reach, server, uri, by).await
     }
 
     /// What a server would complete an argument of a prompt, or a variable of a template, to; nothing

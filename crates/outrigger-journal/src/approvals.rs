@@ -1,5 +1,5 @@
-//! Calls that wait until a person decides: the queue of approvals, which any program that opens the
-//! journal sees.
+//! What waits until a person decides, calls and what clients want fetched: the queue of approvals, which any
+//! program that opens the journal sees.
 //!
 //! Promises: what was asked never changes; it is decided once and used once, by compare-and-set, so of
 //! two who decide one wins, and a yes that comes when nobody waits any more approves nothing. Whoever
@@ -8,7 +8,8 @@
 use std::sync::Arc;
 
 use jiff::Timestamp;
-use serde::Serialize;
+use serde::ser::SerializeMap as _;
+use serde::{Serialize, Serializer};
 use serde_json::value::RawValue;
 use tokio::sync::oneshot;
 
@@ -23,28 +24,40 @@ pub(crate) use table::{decided, end_all, list, named, work};
 /// How often an id that is taken is replaced by another one.
 const IDS_TRIED: u32 = 16;
 
-/// What is asked about a call that waits.
+/// What a person is asked about.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum ApprovalSubject {
+    /// Whether a call may run: its number within its run.
+    Call(u32),
+    /// Whether the messages of a prompt may be fetched.
+    Prompt,
+    /// Whether a resource may be read.
+    Resource,
+}
+
+/// What is asked about what waits.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct AskedApproval {
-    /// Number of the call within its run.
-    pub call: u32,
+    /// What about.
+    #[serde(flatten)]
+    pub subject: ApprovalSubject,
     /// When it ends by itself, microseconds exact.
     pub until: Timestamp,
     /// Configured name of the server.
     pub server: String,
     /// The server's name and identity, as grants name it.
     pub identity: String,
-    /// Model-facing name of the tool.
+    /// Model-facing name of the tool; the name of the prompt, or the address of the resource.
     pub tool: String,
     /// The server's own name for it.
     pub raw_tool: String,
-    /// Fingerprint of the tool's definition.
+    /// Fingerprint of the tool's definition; empty where it is no call.
     pub definition: String,
-    /// The arguments as they would be sent: JSON text.
+    /// The arguments as they would be sent: JSON text; `{}` for a resource.
     pub arguments: String,
     /// The rule that asks.
     pub rule: String,
-    /// Who wants the call.
+    /// Who wants it.
     pub principal: String,
     /// What else a person should know, a sentence each.
     pub remarks: Vec<String>,
@@ -60,7 +73,7 @@ pub enum ApprovalState {
     Approved,
     /// A person said no.
     Declined,
-    /// The call went on with that yes.
+    /// What waited went on with that yes.
     Used,
     /// Nobody decided in time, or nobody waited any more.
     Expired,
@@ -69,25 +82,25 @@ pub enum ApprovalState {
 /// What a person decided.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct Decision {
-    /// Whether the call may run.
+    /// Whether it may go on.
     pub allowed: bool,
     /// Where it was decided: [`DecidedBy::Command`] or [`DecidedBy::Page`].
     pub by: DecidedBy,
-    /// Words for whoever made the call.
+    /// Words for whoever wanted it.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub reason: Option<String>,
     /// Calls to come are allowed too: which arguments, as a person types them, and for how many
-    /// seconds.
+    /// seconds. Refused where it is no call.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub remember: Option<(String, u64)>,
 }
 
-/// A call that was asked about.
+/// Something that was asked about.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct Approval {
     /// Its name, eight hexadecimal digits.
     pub id: String,
-    /// The run of the call.
+    /// The run that it is part of.
     pub run: RunId,
     /// What was asked.
     #[serde(flatten)]
@@ -135,10 +148,63 @@ pub(crate) enum ApprovalWork {
     Close { id: String, at: Timestamp },
 }
 
+/// While what waits is on its way to the disk. Dropped then, nobody waits for it.
+struct Asking<'a> {
+    approvals: &'a Approvals,
+    id: &'a str,
+}
+
+impl Drop for Asking<'_> {
+    fn drop(&mut self) {
+        self.approvals.close(self.id);
+    }
+}
+
 /// The queue of a journal; clones share it.
 #[derive(Clone)]
 pub struct Approvals {
     shared: Arc<Shared>,
+}
+
+impl ApprovalSubject {
+    /// The number of the call, where it is one.
+    pub fn call(self) -> Option<u32> {
+        match self {
+            Self::Call(call) => Some(call),
+            Self::Prompt | Self::Resource => None,
+        }
+    }
+
+    /// The word that is stored and shown.
+    pub fn kind(self) -> &'static str {
+        match self {
+            Self::Call(_) => "call",
+            Self::Prompt => "prompt",
+            Self::Resource => "resource",
+        }
+    }
+
+    /// What is stored with this word.
+    pub(crate) fn stored(kind: &str, call: Option<u32>) -> Option<Self> {
+        match (kind, call) {
+            ("call", Some(call)) => Some(Self::Call(call)),
+            ("prompt", None) => Some(Self::Prompt),
+            ("resource", None) => Some(Self::Resource),
+            _ => None,
+        }
+    }
+}
+
+/// A call is known by its `call`, all else by its `kind`.
+impl Serialize for ApprovalSubject {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        let mut map = serializer.serialize_map(Some(1))?;
+        match self.call() {
+            Some(call) => map.serialize_entry("call", &call)?,
+            None => map.serialize_entry("kind", self.kind())?,
+        }
+        map.end()
+    }
 }
 
 impl ApprovalState {
@@ -171,7 +237,7 @@ impl Approval {
 }
 
 impl Journal {
-    /// The calls that wait for a person.
+    /// What waits for a person.
     pub fn approvals(&self) -> Approvals {
         Approvals {
             shared: self.shared(),
@@ -180,8 +246,8 @@ impl Journal {
 }
 
 impl Approvals {
-    /// Notes that a call of `run`, which this program makes, waits; its id, as soon as that is on disk.
-    /// The run's secrets are taken out before.
+    /// Notes that something of `run`, which is this program's, waits; its id, as soon as that is on disk.
+    /// The run's secrets are taken out before. Dropped earlier, it does not wait.
     pub async fn ask(&self, run: &Run, mut asked: AskedApproval) -> Result<String, JournalError> {
         redact(run, &mut asked);
         for remark in &mut asked.remarks {
@@ -199,7 +265,13 @@ impl Approvals {
                 at: crate::run::now(),
                 asked: Box::new(asked.clone()),
             };
-            if self.shared.approval(work).await? {
+            let asking = Asking {
+                approvals: self,
+                id: &id,
+            };
+            let asked = self.shared.approval(work).await;
+            std::mem::forget(asking);
+            if asked? {
                 return Ok(id);
             }
         }
@@ -219,8 +291,7 @@ impl Approvals {
         self.shared.approval(work).await
     }
 
-    /// Takes a yes, for the call that waited for it; false when it is none any more. With the grant that
-    /// came of it.
+    /// Takes a yes, for what waited for it; false when it is none any more. With the grant that came of it.
     pub async fn take(&self, id: &str, granted: Option<String>) -> Result<bool, JournalError> {
         let work = ApprovalWork::Use {
             id: id.to_owned(),

@@ -165,6 +165,20 @@ pub enum Event {
         #[serde(default, skip_serializing_if = "Option::is_none")]
         took_ms: Option<u64>,
     },
+    /// A rule asks, and a prompt or resource waits until a person decides elsewhere; whatever becomes of it,
+    /// a `prompt_fetched` or `resource_read` with the same `approval` says so.
+    FetchWaits {
+        /// Configured name of the server.
+        server: String,
+        /// `prompt` or `resource`.
+        kind: String,
+        /// The server's name for the prompt, or the address of the resource.
+        name: String,
+        /// What it is called in the queue of approvals.
+        approval: String,
+        /// When it ends by itself.
+        until: Timestamp,
+    },
     /// Somebody wanted the messages of a prompt; how that ended.
     PromptFetched {
         /// Configured name of the server.
@@ -181,6 +195,12 @@ pub enum Event {
         /// The rule that decided, as a person would find it.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         rule: Option<String>,
+        /// What it waited for a person as, in the queue of approvals.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        approval: Option<String>,
+        /// What whoever was asked said with it, or why nobody did.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        reason: Option<String>,
         /// How it ended.
         outcome: OutcomeKind,
         /// What went wrong.
@@ -205,6 +225,12 @@ pub enum Event {
         /// The rule that decided, as a person would find it.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         rule: Option<String>,
+        /// What it waited for a person as, in the queue of approvals.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        approval: Option<String>,
+        /// What whoever was asked said with it, or why nobody did.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        reason: Option<String>,
         /// How it ended.
         outcome: OutcomeKind,
         /// What went wrong.

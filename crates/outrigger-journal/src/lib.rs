@@ -29,7 +29,7 @@ mod sqlite;
 mod store;
 mod writer;
 
-pub use approvals::{Approval, ApprovalState, Approvals, AskedApproval, Decision};
+pub use approvals::{Approval, ApprovalState, ApprovalSubject, Approvals, AskedApproval, Decision};
 pub use artifacts::{
     ArtifactAbout, ArtifactError, ArtifactLine, ArtifactOrigin, ArtifactRef, Artifacts,
     BucketSettings, Digest, GcReport, GcRules, InvalidDigest, KnownOrigin, NewArtifact, SCHEME,

@@ -134,6 +134,7 @@ impl Order {
             | Event::ServerWarned { .. }
             | Event::ToolSetAside { .. }
             | Event::QuestionEnded { .. }
+            | Event::FetchWaits { .. }
             | Event::PromptFetched { .. }
             | Event::ResourceRead { .. }
             | Event::PersonSaid { .. }

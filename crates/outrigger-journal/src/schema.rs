@@ -45,6 +45,7 @@ const MIGRATIONS: &[Migration] = &[
     Migration::of(include_str!("schema/v3.sql")),
     Migration::of(include_str!("schema/v4.sql")),
     Migration::of(include_str!("schema/v5.sql")),
+    Migration::of(include_str!("schema/v6.sql")),
 ];
 
 /// How long to wait for other processes.

@@ -170,7 +170,7 @@ pub(crate) enum Command {
     Secrets(SecretsArgs),
     /// List what you have said about calls to come, and take it back
     Grants(GrantsArgs),
-    /// List the calls of clients that wait for you, and decide about them
+    /// List what clients of the gateway want and you have to allow, and decide about it
     Approvals(ApprovalsArgs),
     /// Show which tools are new or have changed, and approve them as they are
     Pin(PinArgs),

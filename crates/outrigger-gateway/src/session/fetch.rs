@@ -1,34 +1,31 @@
 //! `prompts/get` and `resources/read`, of both eras.
 //!
 //! Promises: contents go on as their servers sent them; each fetch passes the host's rules and is
-//! recorded there. Where a rule asks, the client is asked. A server may ask in between, as in a call.
+//! recorded there. Where a rule asks, those are asked that are configured for calls. A server may ask in
+//! between, as in a call.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use outrigger_connect::{CallError, ServerName};
 use outrigger_host::Host;
-use outrigger_host::approve::Answer;
 use outrigger_host::offers::{ByHand, OfferError};
 use serde::Deserialize;
 use serde::de::IgnoredAny;
 use serde_json::value::RawValue;
 use tokio::sync::oneshot;
-use tokio_util::sync::CancellationToken;
 
 use super::call::{Ended, Made};
 use super::offers::{not_found, read};
 use super::{Session, Task};
 use crate::client::Meta;
-use crate::flight::Flight;
-use crate::front;
 use crate::message::{self, FAILED, Fault};
 use crate::outlet::Reply;
 use crate::tasks::Answers;
 
 /// What a person can do where a rule asks and nobody answers.
-const HOW_TO_ALLOW: &str = " The person who runs this gateway can allow it by a rule of its configuration; a client that \
-    takes questions (elicitation) is asked.";
+const HOW_TO_ALLOW: &str = " The person who runs this gateway can allow it by a rule of its configuration, or let such \
+    requests wait for them (`gateway.approvals`); a client that takes questions (elicitation) is asked.";
 
 #[derive(Deserialize)]
 struct Get {
@@ -111,11 +108,14 @@ impl Session {
         let cancel = core.abort.child_token();
         let (done, ended) = oneshot::channel();
         let (host, given_up) = (core.host(), cancel.clone());
-        let asking = Arc::clone(&flight);
         core.tasks.spawn(async move {
-            let number = known.number;
-            let fetching = permitted(&host, &wanted, &asking, (number, &given_up));
-            let fetched = known.make(Box::pin(fetching)).await;
+            let by = ByHand {
+                attended: false,
+                client: Some(known.number),
+                cancel: given_up,
+                deadline: None,
+            };
+            let fetched = known.make(Box::pin(make(&host, &wanted, &by))).await;
             drop((known, slot));
             let _ = done.send(Ended::Fetch(fetched));
         });
@@ -131,10 +131,13 @@ pub(super) fn fetched(
 ) -> Result<Option<Reply>, Fault> {
     let raw = match fetched {
         Ok(raw) => raw,
-        Err(OfferError::Fetch {
-            error: CallError::Cancelled,
-            ..
-        }) => return Ok(None),
+        Err(
+            OfferError::GivenUp { .. }
+            | OfferError::Fetch {
+                error: CallError::Cancelled,
+                ..
+            },
+        ) => return Ok(None),
         Err(error) => return Err(fault(task, &error)),
     };
     if !task.client.modern {
@@ -145,35 +148,6 @@ pub(super) fn fetched(
         &task.id,
         &of_the_modern_era(raw.get(), cached),
     )))
-}
-
-/// Fetches it; where a rule asks, after the client has been asked.
-async fn permitted(
-    host: &Host,
-    wanted: &Wanted,
-    flight: &Flight,
-    (number, cancel): (u64, &CancellationToken),
-) -> Result<Box<RawValue>, OfferError> {
-    let by = |attended| ByHand {
-        attended,
-        client: Some(number),
-        cancel: cancel.clone(),
-        deadline: None,
-    };
-    let first = make(host, wanted, &by(false)).await;
-    let Err(OfferError::NobodyToAsk { what, rule }) = &first else {
-        return first;
-    };
-    let words = format!("Something is to be read that needs your approval: {what}.\nRule: {rule}");
-    match front::approve(flight, &words).await {
-        Answer::Once => make(host, wanted, &by(true)).await,
-        Answer::No { reason } => Err(OfferError::Denied {
-            what: what.clone(),
-            rule: "the user".to_owned(),
-            reason,
-        }),
-        _ => first,
-    }
 }
 
 async fn make(host: &Host, wanted: &Wanted, by: &ByHand) -> Result<Box<RawValue>, OfferError> {

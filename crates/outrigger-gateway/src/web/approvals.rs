@@ -1,4 +1,4 @@
-//! `/approvals`: calls that wait for a person, and forms to decide about them.
+//! `/approvals`: what waits for a person, calls and what clients want fetched, and forms to decide about it.
 //!
 //! Promises: a decision is taken only from a form that this browser was given here: by its cookie, the
 //! token in the form, and what the browser says about where it comes from.
@@ -12,7 +12,9 @@ use hyper::{HeaderMap, Method, Request, StatusCode};
 use jiff::Timestamp;
 use maud::{Markup, html};
 use outrigger_host::grants::{LASTS, Pattern};
-use outrigger_journal::{Approval, ApprovalState, Approvals, DecidedBy, Decision, Journal};
+use outrigger_journal::{
+    Approval, ApprovalState, ApprovalSubject, Approvals, DecidedBy, Decision, Journal,
+};
 
 use super::key::{Notice, Visit};
 use super::layout::{lasting, layout, since};
@@ -23,6 +25,8 @@ use crate::http::{Answer, empty, not_found, whole};
 const HERE: &str = "/approvals";
 /// Bytes of a form.
 const FORM: usize = 16 << 10;
+/// Said of an id that is none.
+const UNKNOWN: &str = "nothing waits, or waited, by that name";
 /// Those that do not wait any more, and are shown.
 const OTHERS: u32 = 10;
 /// Characters of arguments that are shown before one asks for the rest.
@@ -87,7 +91,7 @@ fn closed(status: StatusCode) -> Answer {
     let content = html! {
         h1 { "Approvals" }
         p {
-            "Arguments are shown, and calls decided about, to the person who runs this gateway alone. On its machine, "
+            "Arguments are shown, and what waits decided about, to the person who runs this gateway alone. On its machine, "
             code { "outrigger approvals open" } " opens this page."
         }
         p.dim { "An address that it has printed is good once." }
@@ -121,7 +125,7 @@ async fn show(shared: &Shared, approvals: Option<&Approvals>, visit: &Visit) -> 
             p.notice.bad[!good] role="status" { (told(&words)) }
         }
         div id="waiting" data-live {
-            @if waiting.is_empty() { p.dim { "No call waits for you." } }
+            @if waiting.is_empty() { p.dim { "Nothing waits for you." } }
             @for approval in &waiting { (card(approval, visit, now)) }
         }
         section aria-labelledby="others-title" {
@@ -139,46 +143,58 @@ async fn show(shared: &Shared, approvals: Option<&Approvals>, visit: &Visit) -> 
 fn card(approval: &Approval, visit: &Visit, now: Timestamp) -> Markup {
     let Approval { id, asked, .. } = approval;
     let title = format!("a-{id}");
+    let calls = matches!(asked.subject, ApprovalSubject::Call(_));
     html! {
         article id=(title) aria-labelledby={ (title) "-title" } {
             h2 id={ (title) "-title" } {
-                code { (told(&asked.raw_tool)) } " of " (told(&asked.server))
+                (wanted(approval)) " of " (told(&asked.server))
             }
             p.dim {
-                code { (id) } " · call " (asked.call) " of " code { (approval.run) } " · wanted by "
+                code { (id) } " · "
+                @if let Some(call) = asked.subject.call() { "call " (call) " of " } @else { "in " }
+                code { (approval.run) } " · wanted by "
                 (told(&asked.principal)) " · " (lasting(asked.until.duration_since(now))) " left"
             }
-            (arguments(&asked.arguments))
+            @if asked.subject != ApprovalSubject::Resource { (arguments(&asked.arguments)) }
             @for remark in &asked.remarks { p.remark { (told(remark)) } }
             p.dim { "Asked by " (told(&asked.rule)) }
             form method="post" action="/approvals/decide" {
                 input type="hidden" name="token" value=(visit.token);
                 input type="hidden" name="id" value=(id);
                 div.choices {
-                    button.yes name="decision" value="approve" { "Let it run" }
+                    button.yes name="decision" value="approve" {
+                        @if calls { "Let it run" } @else { "Let it be read" }
+                    }
                     button.no name="decision" value="decline" { "Decline" }
                 }
                 details id={ (title) "-more" } {
                     summary { "Say more" }
+                    @if calls { (calls_to_come()) }
                     label {
-                        "Also calls to come, with these arguments"
-                        select name="remember" {
-                            option value="" selected { "no, this one only" }
-                            option value="exact" { "exactly these arguments" }
-                            option value="any" { "any arguments" }
-                            option value="pattern" { "as written below" }
-                        }
-                    }
-                    label {
-                        "Arguments, as " code { "key=glob" }
-                        input type="text" name="pattern" autocomplete="off" spellcheck="false" placeholder="path=docs/*";
-                    }
-                    label {
-                        "Why not, for whoever made the call"
+                        "Why not, for whoever wanted it"
                         input type="text" name="reason" autocomplete="off" maxlength="500";
                     }
                 }
             }
+        }
+    }
+}
+
+/// What can be said with a yes about calls like it.
+fn calls_to_come() -> Markup {
+    html! {
+        label {
+            "Also calls to come, with these arguments"
+            select name="remember" {
+                option value="" selected { "no, this one only" }
+                option value="exact" { "exactly these arguments" }
+                option value="any" { "any arguments" }
+                option value="pattern" { "as written below" }
+            }
+        }
+        label {
+            "Arguments, as " code { "key=glob" }
+            input type="text" name="pattern" autocomplete="off" spellcheck="false" placeholder="path=docs/*";
         }
     }
 }
@@ -223,14 +239,14 @@ fn decided(all: &[Approval]) -> Markup {
         @else {
             table {
                 thead { tr {
-                    th scope="col" { "Id" } th scope="col" { "Tool" } th scope="col" { "Server" }
+                    th scope="col" { "Id" } th scope="col" { "What" } th scope="col" { "Server" }
                     th scope="col" { "Asked" } th scope="col" { "Became" } th scope="col" { "Decided by" }
                 } }
                 tbody {
                     @for approval in all {
                         tr {
                             th scope="row" { code { (approval.id) } }
-                            td { code { (told(&approval.asked.raw_tool)) } }
+                            td { (wanted(approval)) }
                             td { (told(&approval.asked.server)) }
                             td { (since(approval.at)) " ago" }
                             td { (became(approval.state)) }
@@ -240,6 +256,15 @@ fn decided(all: &[Approval]) -> Markup {
                 }
             }
         }
+    }
+}
+
+/// The name of a tool, or which prompt or resource.
+pub(super) fn wanted(approval: &Approval) -> Markup {
+    let asked = &approval.asked;
+    html! {
+        @if asked.subject.call().is_none() { (asked.subject.kind()) " " }
+        code { (told(&asked.raw_tool)) }
     }
 }
 
@@ -275,7 +300,7 @@ async fn decide(
         (Ok(wanted), Some(approvals)) => wanted.make(approvals, field("id")).await,
         (Ok(_), None) => Notice {
             good: false,
-            words: "there is no such call".to_owned(),
+            words: UNKNOWN.to_owned(),
         },
         (Err(words), _) => Notice { good: false, words },
     };
@@ -335,13 +360,23 @@ impl Wanted {
         let bad = |words: String| Notice { good: false, words };
         let approval = match approvals.find(id).await {
             Ok(Some(approval)) if approval.id == id => approval,
-            Ok(_) => return bad("there is no such call".to_owned()),
+            Ok(_) => return bad(UNKNOWN.to_owned()),
             Err(error) => return bad(error.to_string()),
         };
-        if let Some(pattern) = &self.remember
-            && let Err(error) = Pattern::typed(pattern, &approval.asked.arguments)
-        {
-            return bad(error.to_string());
+        let subject = approval.asked.subject;
+        match &self.remember {
+            Some(_) if subject.call().is_none() => {
+                let kind = subject.kind();
+                return bad(format!(
+                    "a {kind} is allowed once: nothing can be said about those to come"
+                ));
+            }
+            Some(pattern) => {
+                if let Err(error) = Pattern::typed(pattern, &approval.asked.arguments) {
+                    return bad(error.to_string());
+                }
+            }
+            None => {}
         }
         let decision = Decision {
             allowed: self.allowed,

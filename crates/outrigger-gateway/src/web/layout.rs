@@ -3,8 +3,8 @@
 use jiff::{SignedDuration, Timestamp};
 use maud::{DOCTYPE, Markup, html};
 
-/// A page. `here` is its path, empty where there is no other one to go to; `waiting`: calls that wait for
-/// a person.
+/// A page. `here` is its path, empty where there is no other one to go to; `waiting`: how much waits for a
+/// person.
 pub(super) fn layout(title: &str, here: &str, waiting: usize, content: &Markup) -> Markup {
     let place = |path: &str| (path == here).then_some("page");
     html! {

@@ -8,6 +8,7 @@ use maud::{Markup, html};
 use outrigger_host::{ServerState, ServerStatus};
 use outrigger_journal::{Approval, OutcomeKind};
 
+use super::approvals::wanted;
 use super::layout::{lasting, layout, since, when};
 use super::{beginning, told, troubles};
 use crate::activity::Call;
@@ -86,7 +87,7 @@ pub(super) async fn own(shared: &Shared, name: &str) -> Markup {
     layout("Yours", "", 0, &content)
 }
 
-/// The calls of a principal that wait for somebody who decides.
+/// What of a principal waits for somebody who decides.
 async fn waiting(core: Option<&Arc<Core>>) -> Vec<Approval> {
     let record = core.map(|core| &core.record);
     let Some((journal, run)) =
@@ -103,18 +104,18 @@ async fn waiting(core: Option<&Arc<Core>>) -> Vec<Approval> {
 fn to_look_at(waits: &[Approval]) -> Markup {
     let now = Timestamp::now();
     html! {
-        @if waits.is_empty() { p.dim { "No call of yours waits." } }
+        @if waits.is_empty() { p.dim { "Nothing of yours waits." } }
         @else {
             table {
                 thead { tr {
-                    th scope="col" { "Id" } th scope="col" { "Tool" } th scope="col" { "Server" }
+                    th scope="col" { "Id" } th scope="col" { "What" } th scope="col" { "Server" }
                     th scope="col" { "Asked by" } th scope="col" { "Left" }
                 } }
                 tbody {
                     @for approval in waits {
                         tr {
                             th scope="row" { code { (approval.id) } }
-                            td { code { (told(&approval.asked.raw_tool)) } }
+                            td { (wanted(approval)) }
                             td { (told(&approval.asked.server)) }
                             td { (told(&approval.asked.rule)) }
                             td { (lasting(approval.asked.until.duration_since(now))) }

@@ -1,28 +1,32 @@
 //! Questions of policy that wait in the journal until a person decides, with whatever program.
 //!
-//! Promises: what waits is bound to the call, the tool as it is defined and the arguments; it stops
-//! waiting when whoever asked stops, and a yes is used once, for this call. The journal is looked at
-//! while something waits, and once for all that wait. Leaves out: who decides, and where.
+//! Promises: what waits is bound to the call, the tool as it is defined and the arguments, or to the
+//! prompt or resource; it stops waiting when whoever asked stops, and a yes is used once, for this. The
+//! journal is looked at while something waits, and once for all that wait. Leaves out: who decides, and
+//! where.
 
 use std::sync::Arc;
 use std::time::Duration;
 
 use jiff::{SignedDuration, Timestamp};
-use outrigger_journal::{Approval, Approvals, AskedApproval, DecidedBy, JournalError, Run};
+use outrigger_journal::{
+    Approval, ApprovalSubject, Approvals, AskedApproval, DecidedBy, Event, JournalError, Run,
+};
 use tokio::time::Instant;
 
-use super::{Answer, Question, Repeat, RepeatKey};
+use super::{About, Answer, FetchQuestion, Question, Repeat, RepeatKey};
 use crate::grants::{Grants, Pattern};
 use crate::kept_file::KeptFileError;
+use crate::policy::OfferKind;
 
 /// How often what was decided is looked for.
 const LOOK: Duration = Duration::from_millis(200);
 
-/// The queue that calls of one program wait in.
+/// The queue that calls and fetches of one program wait in.
 pub struct Queue {
     approvals: Approvals,
     grants: Arc<Grants>,
-    /// The principal whose calls wait, where it has a name.
+    /// The principal whose they are, where it has a name.
     whose: Option<String>,
     looked: tokio::sync::Mutex<Looked>,
 }
@@ -37,7 +41,7 @@ struct Looked {
 /// A question that waits. Dropped, it does not any more.
 pub struct Waiting<'a> {
     queue: &'a Queue,
-    question: Question<'a>,
+    about: About<'a>,
     id: String,
     patience: Duration,
     until: Timestamp,
@@ -54,7 +58,7 @@ impl Queue {
         }
     }
 
-    /// The same for calls of the principal with this name.
+    /// The same for what the principal with this name wants.
     #[must_use]
     pub fn of_principal(self, name: Option<&str>) -> Self {
         Self {
@@ -66,30 +70,25 @@ impl Queue {
     /// Lets a question wait for up to `patience`, from when this returns on.
     pub async fn enter<'a>(
         &'a self,
-        question: Question<'a>,
+        about: About<'a>,
         patience: Duration,
     ) -> Result<Waiting<'a>, JournalError> {
         let now = Timestamp::now();
         let longest = SignedDuration::try_from(patience).unwrap_or(SignedDuration::MAX);
         let until = now.saturating_add(longest).unwrap_or(Timestamp::MAX);
-        let mut asked = asked(question, until);
+        let mut asked = asked(about, until);
         if let Some(name) = &self.whose {
             asked.principal.clone_from(name);
         }
-        let id = self.approvals.ask(question.run, asked).await?;
-        let waiting = Waiting {
+        let id = self.approvals.ask(about.run(), asked).await?;
+        about.run().record(waits(about, &id, until));
+        Ok(Waiting {
             queue: self,
-            question,
+            about,
             id,
             patience,
             until,
-        };
-        question.run.record(outrigger_journal::Event::CallWaits {
-            call: question.call,
-            approval: waiting.id.clone(),
-            until,
-        });
-        Ok(waiting)
+        })
     }
 
     /// What was decided about this one, as of a moment ago.
@@ -116,7 +115,7 @@ impl Waiting<'_> {
         loop {
             // Before what was decided is looked for, so that nothing is decided after the last look.
             let over = Timestamp::now() > self.until;
-            match self.queue.decided(self.question.run, &self.id).await {
+            match self.queue.decided(self.about.run(), &self.id).await {
                 Ok(Some(approval)) => return self.heard(&approval).await,
                 Ok(None) if over => {
                     let patience = self.patience.as_secs();
@@ -170,13 +169,13 @@ impl Waiting<'_> {
     }
 
     fn remember(&self, pattern: &str, lasts: Duration) -> Result<String, String> {
-        let pattern =
-            Pattern::typed(pattern, self.question.exact).map_err(|error| error.to_string())?;
-        let given = self
-            .queue
-            .grants
-            .give(self.question, pattern, Timestamp::now(), lasts);
-        given
+        let About::Call(question) = self.about else {
+            return Err("that is for calls alone".to_owned());
+        };
+        let pattern = Pattern::typed(pattern, question.exact).map_err(|error| error.to_string())?;
+        let grants = &self.queue.grants;
+        grants
+            .give(question, pattern, Timestamp::now(), lasts)
             .map(|grant| grant.id)
             .map_err(|error: KeptFileError| error.to_string())
     }
@@ -196,7 +195,56 @@ fn nobody(why: String) -> Answer {
     }
 }
 
-fn asked(question: Question<'_>, until: Timestamp) -> AskedApproval {
+fn asked(about: About<'_>, until: Timestamp) -> AskedApproval {
+    match about {
+        About::Call(question) => asked_of_call(question, until),
+        About::Fetch(question) => asked_of_fetch(question, until),
+    }
+}
+
+/// What is recorded when it begins to wait.
+fn waits(about: About<'_>, id: &str, until: Timestamp) -> Event {
+    let approval = id.to_owned();
+    match about {
+        About::Call(question) => Event::CallWaits {
+            call: question.call,
+            approval,
+            until,
+        },
+        About::Fetch(question) => {
+            // Asked once, it waits once.
+            let _ = question.waits_as.set(approval.clone());
+            Event::FetchWaits {
+                server: question.server.to_string(),
+                kind: question.kind.as_str().to_owned(),
+                name: question.name.to_owned(),
+                approval,
+                until,
+            }
+        }
+    }
+}
+
+fn asked_of_fetch(question: FetchQuestion<'_>, until: Timestamp) -> AskedApproval {
+    AskedApproval {
+        subject: match question.kind {
+            OfferKind::Prompt => ApprovalSubject::Prompt,
+            OfferKind::Resource => ApprovalSubject::Resource,
+        },
+        until,
+        server: question.server.to_string(),
+        identity: crate::grants::server(question.identity, question.server),
+        tool: question.name.to_owned(),
+        raw_tool: question.name.to_owned(),
+        definition: String::new(),
+        arguments: question.arguments.to_owned(),
+        rule: question.rule.to_owned(),
+        principal: question.principal.as_str().to_owned(),
+        remarks: Vec::new(),
+    }
+}
+
+fn asked_of_call(question: Question<'_>, until: Timestamp) -> AskedApproval {
     let tool = question.tool;
     let mut remarks: Vec<_> = question.repeats.map(repetition).into_iter().collect();
     let contents = question.artifacts.iter();
@@ -204,10 +252,10 @@ fn asked(question: Question<'_>, until: Timestamp) -> AskedApproval {
         contents.map(|given| format!("contents that would be sent: {}", given.described())),
     );
     AskedApproval {
-        call: question.call,
+        subject: ApprovalSubject::Call(question.call),
         until,
         server: tool.server.to_string(),
-        identity: crate::grants::server(question),
+        identity: crate::grants::server(question.server, &tool.server),
         tool: tool.name.to_string(),
         raw_tool: tool.raw_name.clone(),
         definition: tool.digest.to_string(),

@@ -23,7 +23,7 @@ const PRINCIPALS: usize = 32;
 /// How long the servers of a principal that does nothing are kept.
 const IDLE: Duration = Duration::from_secs(30 * 60);
 
-/// How long a call waits in the queue of approvals.
+/// How long something waits in the queue of approvals.
 const APPROVAL: Duration = Duration::from_mins(10);
 /// Bytes of one message of a client.
 const MESSAGE: usize = 16 << 20;
@@ -58,7 +58,7 @@ pub struct GatewaySettings {
     /// Who is asked where a rule asks, one after the other until somebody answers; with none left, the
     /// call is refused. The client alone by default.
     pub approvals: Setting<Vec<ApprovalWay>>,
-    /// How long a call waits in the queue. 10 minutes by default.
+    /// How long something waits in the queue. 10 minutes by default.
     pub approval_timeout: Setting<Duration>,
     /// How long calls that are under way have to end when the gateway is asked to. 10 seconds by default.
     pub drain_timeout: Setting<Duration>,

@@ -97,6 +97,20 @@ pub enum OfferError {
         /// The rule.
         rule: String,
     },
+    /// A rule asks, and a person says no.
+    #[error("{what} was not fetched: a person declined it{}", because(reason.as_deref()))]
+    Declined {
+        /// What was wanted.
+        what: String,
+        /// What the person said with it.
+        reason: Option<String>,
+    },
+    /// A rule asks, and whoever wanted it gave it up before anybody answered.
+    #[error("{what} was not fetched: it was given up before anybody decided")]
+    GivenUp {
+        /// What was wanted.
+        what: String,
+    },
     /// It was asked for, and did not come.
     #[error("{what}: {error}")]
     Fetch {
@@ -139,7 +153,10 @@ impl OfferError {
             | Self::NoPrompt { .. }
             | Self::Arguments { .. }
             | Self::BadAddress { .. } => OfferErrorKind::Usage,
-            Self::Denied { .. } | Self::NobodyToAsk { .. } => OfferErrorKind::Refused,
+            Self::Denied { .. } | Self::NobodyToAsk { .. } | Self::Declined { .. } => {
+                OfferErrorKind::Refused
+            }
+            Self::GivenUp { .. } => OfferErrorKind::Interrupted,
             Self::NotReady { .. } => OfferErrorKind::Unavailable,
             Self::Fetch { error, .. } => match error {
                 CallError::Cancelled => OfferErrorKind::Interrupted,

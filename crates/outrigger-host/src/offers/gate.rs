@@ -1,12 +1,13 @@
 //! May it be fetched, and the fetching itself: one record of each, whatever becomes of it.
 //!
 //! By hand, a rule that denies stands, and one that asks is answered by who typed the request, if
-//! somebody sits there. For a model the call of the reading tool has been decided about, with the
+//! somebody sits there; for a client of the gateway by whoever approves for clients, and while that takes
+//! its time no server is held. For a model the call of the reading tool has been decided about, with the
 //! resource in view ([`Target`]); what no permitted call is about is not read.
 
 use std::borrow::Cow;
 use std::collections::BTreeMap;
-use std::sync::{Arc, PoisonError};
+use std::sync::{OnceLock, PoisonError};
 use std::time::Instant;
 
 use outrigger_connect::{CallError, CallOptions, ServerName};
@@ -19,6 +20,7 @@ use tokio_util::sync::CancellationToken;
 use super::error::OfferError;
 use super::fetched::{PromptText, ResourceText};
 use super::{ByHand, InReach, LIST_TOOL, READ_TOOL, reaches, read_tool};
+use crate::approve::{Answer, FetchQuestion};
 use crate::catalog::CatalogTool;
 use crate::config::Decision;
 use crate::hidden;
@@ -91,16 +93,29 @@ struct Wanted<'a> {
 struct Decided {
     by: DecidedBy,
     rule: String,
+    /// What it waited as.
+    approval: Option<String>,
+    /// What was said by whoever was asked.
+    reason: Option<String>,
+}
+
+impl Decided {
+    /// Nothing was asked.
+    fn at_once(by: DecidedBy, rule: String) -> Self {
+        Self {
+            by,
+            rule,
+            approval: None,
+            reason: None,
+        }
+    }
 }
 
 impl Wanted<'_> {
     /// For a sentence.
     fn words(&self) -> String {
         let name = shorten(&hidden::visible(self.name, |_| false), NAMED_BYTES);
-        let kind = match self.kind {
-            OfferKind::Prompt => "prompt",
-            OfferKind::Resource => "resource",
-        };
+        let kind = self.kind.as_str();
         format!("the {kind} `{name}` of the server `{}`", self.server)
     }
 
@@ -218,7 +233,7 @@ impl Host {
 
     pub(super) async fn read_by_hand(
         &self,
-        ready: &Arc<Ready>,
+        reach: InReach,
         server: &ServerName,
         uri: &str,
         by: &ByHand,
@@ -230,9 +245,9 @@ impl Host {
             arguments: None,
             principal: by.principal(),
         };
-        let decided = self.decide_by_hand(wanted, by)?;
+        let (decided, reach) = self.decide_by_hand(wanted, reach, by).await?;
         let read = self
-            .fetch_resource(ready, wanted, Some(decided), by)
+            .fetch_resource(&reach.ready, wanted, Some(decided), by)
             .await?;
         self.came_from(server.as_str());
         Ok(read)
@@ -262,7 +277,7 @@ impl Host {
 
     pub(super) async fn fetch_prompt(
         &self,
-        ready: &Ready,
+        reach: InReach,
         server: &ServerName,
         (name, arguments): (&str, &BTreeMap<String, String>),
         by: &ByHand,
@@ -274,13 +289,14 @@ impl Host {
             arguments: Some(arguments),
             principal: by.principal(),
         };
-        let decided = self.decide_by_hand(wanted, by)?;
+        let (decided, reach) = self.decide_by_hand(wanted, reach, by).await?;
         let began = Instant::now();
         let sent = serde_json::value::to_raw_value(arguments)
             .unwrap_or_else(|_| RawValue::NULL.to_owned());
         let _asks = self.asks_for(server, by.client);
-        let options = options(ready, by);
-        let fetched = ready.connection.get_prompt(name, &sent, options).await;
+        let options = options(&reach.ready, by);
+        let connection = &reach.ready.connection;
+        let fetched = connection.get_prompt(name, &sent, options).await;
         let read = self.without_secrets(wanted, fetched).and_then(|raw| {
             PromptText::read(server, name, raw).map_err(|reason| malformed(wanted, reason))
         });
@@ -291,8 +307,14 @@ impl Host {
         Ok(read)
     }
 
-    /// Decides about a request by hand. A refusal is recorded here.
-    fn decide_by_hand(&self, wanted: Wanted<'_>, by: &ByHand) -> Result<Decided, OfferError> {
+    /// Decides about a request by hand. A refusal is recorded here. Where somebody is asked, its server is
+    /// let go of meanwhile, and had again after a yes.
+    async fn decide_by_hand(
+        &self,
+        wanted: Wanted<'_>,
+        reach: InReach,
+        by: &ByHand,
+    ) -> Result<(Decided, InReach), OfferError> {
         let standing = self.standing_of(wanted.server).unwrap_or_default();
         let arguments = match wanted.arguments {
             Some(arguments) => json!(arguments),
@@ -309,33 +331,83 @@ impl Host {
             origins: &self.origins(),
             args_from: &Origins::default(),
         });
-        let what = wanted.words();
-        let (by, refusal) = match decision {
-            Decision::Allow => {
-                return Ok(Decided {
-                    by: DecidedBy::Policy,
-                    rule,
-                });
-            }
+        let (decided, allowed) = match decision {
+            Decision::Allow => return Ok((Decided::at_once(DecidedBy::Policy, rule), reach)),
             // Who typed it has decided.
             Decision::Ask if by.attended => {
-                return Ok(Decided {
-                    by: DecidedBy::Person,
-                    rule,
-                });
-            }
-            Decision::Ask => {
-                let rule = rule.clone();
-                (DecidedBy::Nobody, OfferError::NobodyToAsk { what, rule })
+                return Ok((Decided::at_once(DecidedBy::Person, rule), reach));
             }
             Decision::Deny => {
-                let rule = rule.clone();
-                (DecidedBy::Policy, OfferError::Denied { what, rule, reason })
+                let what = wanted.words();
+                let decided = Decided::at_once(DecidedBy::Policy, rule.clone());
+                (decided, Err(OfferError::Denied { what, rule, reason }))
+            }
+            Decision::Ask => {
+                drop(reach);
+                self.ask_for_client(wanted, rule, by).await
             }
         };
-        let decided = Decided { by, rule };
-        self.fetched(wanted, Some(decided), Err(refusal.clone()), Instant::now());
-        Err(refusal)
+        let reach = match allowed {
+            Ok(()) => self.ready(wanted.server).await,
+            Err(refusal) => Err(refusal),
+        };
+        match reach {
+            Ok(reach) => Ok((decided, reach)),
+            Err(refusal) => {
+                let refused = Err(refusal.clone());
+                self.fetched(wanted, Some(decided), refused, Instant::now());
+                Err(refusal)
+            }
+        }
+    }
+
+    /// Asks whoever approves for clients.
+    async fn ask_for_client(
+        &self,
+        wanted: Wanted<'_>,
+        rule: String,
+        by: &ByHand,
+    ) -> (Decided, Result<(), OfferError>) {
+        let waits_as = OnceLock::new();
+        let identity = self.identity(wanted.server);
+        let arguments = json!(wanted.arguments.cloned().unwrap_or_default()).to_string();
+        let question = FetchQuestion {
+            run: self.run(),
+            principal: wanted.principal,
+            kind: wanted.kind,
+            server: wanted.server,
+            identity: identity.as_ref(),
+            name: wanted.name,
+            arguments: &arguments,
+            rule: &rule,
+            waits_as: &waits_as,
+        };
+        let answer = tokio::select! {
+            () = by.cancel.cancelled() => None,
+            answer = self.approver().ask_fetch(question) => Some(answer),
+        };
+        let what = wanted.words();
+        let (by, reason, end) = match answer.map(Answer::heard) {
+            None => (DecidedBy::Nobody, None, Err(OfferError::GivenUp { what })),
+            Some((true, by, reason)) => (by, reason, Ok(())),
+            Some((false, DecidedBy::Nobody, why)) => {
+                let rule = rule.clone();
+                let nobody = OfferError::NobodyToAsk { what, rule };
+                (DecidedBy::Nobody, why, Err(nobody))
+            }
+            Some((false, by, reason)) => {
+                let said = reason.clone();
+                (by, said, Err(OfferError::Declined { what, reason }))
+            }
+        };
+        let approval = waits_as.into_inner();
+        let decided = Decided {
+            by,
+            rule,
+            approval,
+            reason,
+        };
+        (decided, end)
     }
 
     /// A server knows its own secrets, and may tell them.
@@ -375,8 +447,9 @@ impl Host {
         let error = bytes.as_ref().err().map(ToString::to_string);
         let (server, name) = (wanted.server.to_string(), wanted.name.to_owned());
         let asked_by = wanted.principal.as_str().to_owned();
-        let (by, rule) = decided.map_or((None, None), |decided| {
-            (Some(decided.by), Some(decided.rule))
+        let by = decided.as_ref().map(|decided| decided.by);
+        let (rule, approval, reason) = decided.map_or((None, None, None), |decided| {
+            (Some(decided.rule), decided.approval, decided.reason)
         });
         let bytes = bytes.unwrap_or_default();
         self.run().record(match wanted.kind {
@@ -387,6 +460,8 @@ impl Host {
                 asked_by,
                 by,
                 rule,
+                approval,
+                reason,
                 outcome,
                 error,
                 bytes,
@@ -398,6 +473,8 @@ impl Host {
                 asked_by,
                 by,
                 rule,
+                approval,
+                reason,
                 outcome,
                 error,
                 bytes,
@@ -427,6 +504,8 @@ fn malformed(wanted: Wanted<'_>, reason: String) -> OfferError {
 fn outcome(error: &OfferError) -> OutcomeKind {
     match error {
         OfferError::Malformed { .. } => OutcomeKind::Violated,
+        // It was ready before somebody was asked.
+        OfferError::NotReady { .. } => OutcomeKind::NotSent,
         OfferError::Fetch { error, .. } => match error {
             CallError::NotSent(_) => OutcomeKind::NotSent,
             CallError::Malformed(_) => OutcomeKind::Violated,

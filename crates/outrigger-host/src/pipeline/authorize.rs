@@ -238,34 +238,15 @@ fn heard(
     rule: &str,
     repeats: Option<Repeat>,
 ) -> (DecidedBy, Option<String>, Result<(), Rejection>) {
-    match answer {
-        Answer::Once | Answer::Session => (DecidedBy::Person, None, Ok(())),
-        Answer::Granted { grant } => (DecidedBy::Grant, Some(grant), Ok(())),
-        Answer::No { reason } => {
-            let declined = Rejection::Declined {
-                reason: reason.clone(),
-            };
-            (DecidedBy::Person, reason, Err(declined))
-        }
-        Answer::Decided {
-            allowed: true,
-            by,
-            reason,
-        } => (by, reason, Ok(())),
-        Answer::Decided { by, reason, .. } if by != DecidedBy::Nobody => {
-            let declined = Rejection::Declined {
-                reason: reason.clone(),
-            };
-            (by, reason, Err(declined))
-        }
-        Answer::Nobody | Answer::Decided { .. } => {
-            let why = match answer {
-                Answer::Decided { reason, .. } => reason,
-                _ => None,
-            };
-            let rule = rule.to_owned();
-            let refused = repeats.map_or(Rejection::NobodyToAsk { rule }, Rejection::Repeats);
-            (DecidedBy::Nobody, why, Err(refused))
-        }
-    }
+    let (allowed, by, reason) = answer.heard();
+    let end = if allowed {
+        Ok(())
+    } else if by == DecidedBy::Nobody {
+        let rule = rule.to_owned();
+        Err(repeats.map_or(Rejection::NobodyToAsk { rule }, Rejection::Repeats))
+    } else {
+        let reason = reason.clone();
+        Err(Rejection::Declined { reason })
+    };
+    (by, reason, end)
 }

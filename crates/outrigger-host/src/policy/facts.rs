@@ -48,6 +48,16 @@ pub enum OfferKind {
     Resource,
 }
 
+impl OfferKind {
+    /// The word that is stored and shown.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Prompt => "prompt",
+            Self::Resource => "resource",
+        }
+    }
+}
+
 impl<'a> Subject<'a> {
     /// A prompt or resource that is not reached through a tool.
     pub fn of_offer(offered: Offered<'a>, standing: Standing) -> Self {

@@ -4,13 +4,13 @@
 use jiff::Timestamp;
 use rusqlite::{Connection, Row, params};
 
-use super::{Approval, ApprovalState, ApprovalWork, AskedApproval, Decision};
+use super::{Approval, ApprovalState, ApprovalSubject, ApprovalWork, AskedApproval, Decision};
 use crate::ledger::{LedgerError, int};
 use crate::read::{time, unreadable, word};
 use crate::{DecidedBy, RunId};
 
 const COLUMNS: &str = "SELECT id, name, call, asked_at, until, server, identity, tool, raw_tool, definition, arguments,
-    rule, principal, remarks, state, decided_at, decided_by, reason, remember, lasts, closed_at, granted
+    rule, principal, remarks, state, decided_at, decided_by, reason, remember, lasts, closed_at, granted, kind
     FROM approvals JOIN runs ON key = run";
 
 /// Does what the writer was asked to do.
@@ -42,14 +42,14 @@ fn ask(
     connection
         .prepare_cached(
             "INSERT INTO approvals (id, run, call, asked_at, until, server, identity, tool, raw_tool, definition,
-                 arguments, rule, principal, remarks)
-             SELECT ?1, key, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14 FROM runs WHERE name = ?2
+                 arguments, rule, principal, remarks, kind)
+             SELECT ?1, key, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14, ?15 FROM runs WHERE name = ?2
              ON CONFLICT (id) DO NOTHING",
         )?
         .execute(params![
             id,
             run.as_str(),
-            asked.call,
+            asked.subject.call(),
             at.as_microsecond(),
             asked.until.as_microsecond(),
             asked.server,
@@ -61,6 +61,7 @@ fn ask(
             asked.rule,
             asked.principal,
             asked.remarks.join("\n"),
+            asked.subject.kind(),
         ])
 }
 
@@ -171,7 +172,7 @@ fn approval(row: &Row) -> rusqlite::Result<Approval> {
             .parse()
             .map_err(|error| unreadable(1, error))?,
         asked: AskedApproval {
-            call: row.get(2)?,
+            subject: subject(row)?,
             until: time(row, 4)?,
             server: row.get(5)?,
             identity: row.get(6)?,
@@ -190,4 +191,10 @@ fn approval(row: &Row) -> rusqlite::Result<Approval> {
         closed: when(20)?,
         granted: row.get(21)?,
     })
+}
+
+fn subject(row: &Row) -> rusqlite::Result<ApprovalSubject> {
+    let kind: String = row.get(22)?;
+    ApprovalSubject::stored(&kind, row.get(2)?)
+        .ok_or_else(|| unreadable(22, format!("`{kind}` is nothing that waits")))
 }

@@ -8,12 +8,14 @@ use sqlx::{AssertSqlSafe, PgConnection, Postgres, Row as _};
 
 use super::error::{PgError, text};
 use super::read::{name, narrow, time, word};
-use crate::approvals::{Approval, ApprovalState, ApprovalWork, AskedApproval, Decision};
+use crate::approvals::{
+    Approval, ApprovalState, ApprovalSubject, ApprovalWork, AskedApproval, Decision,
+};
 use crate::ledger::int;
 use crate::{DecidedBy, RunId};
 
 const COLUMNS: &str = "SELECT id, name, call, asked_at, until, server, identity, tool, raw_tool, definition, arguments,
-    rule, principal, remarks, state, decided_at, decided_by, reason, remember, lasts, closed_at, granted
+    rule, principal, remarks, state, decided_at, decided_by, reason, remember, lasts, closed_at, granted, kind
     FROM approvals JOIN runs ON key = run";
 
 /// Does what the writer was asked to do; whether that changed anything.
@@ -70,13 +72,13 @@ fn ask<'q>(
 ) -> Query<'q, Postgres, PgArguments> {
     sqlx::query(
         "INSERT INTO approvals (id, run, call, asked_at, until, server, identity, tool, raw_tool, definition,
-             arguments, rule, principal, remarks)
-         SELECT $1, key, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14 FROM runs WHERE name = $2
+             arguments, rule, principal, remarks, kind)
+         SELECT $1, key, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15 FROM runs WHERE name = $2
          ON CONFLICT (id) DO NOTHING",
     )
     .bind(id)
     .bind(run.as_str())
-    .bind(i64::from(asked.call))
+    .bind(asked.subject.call().map(i64::from))
     .bind(at.as_microsecond())
     .bind(asked.until.as_microsecond())
     .bind(text(&asked.server))
@@ -88,6 +90,7 @@ fn ask<'q>(
     .bind(text(&asked.rule))
     .bind(text(&asked.principal))
     .bind(text(&asked.remarks.join("\n")).into_owned())
+    .bind(asked.subject.kind())
 }
 
 fn decide<'q>(
@@ -204,7 +207,7 @@ fn approval(row: &PgRow) -> Result<Approval, PgError> {
         id: row.try_get(0)?,
         run: name(row, 1)?,
         asked: AskedApproval {
-            call: narrow(row.try_get(2)?)?,
+            subject: subject(row)?,
             until: time(row, 4)?,
             server: row.try_get(5)?,
             identity: row.try_get(6)?,
@@ -223,4 +226,11 @@ fn approval(row: &PgRow) -> Result<Approval, PgError> {
         closed: when(20)?,
         granted: row.try_get(21)?,
     })
+}
+
+fn subject(row: &PgRow) -> Result<ApprovalSubject, PgError> {
+    let kind: String = row.try_get(22)?;
+    let call: Option<i64> = row.try_get(2)?;
+    ApprovalSubject::stored(&kind, call.map(narrow).transpose()?)
+        .ok_or_else(|| PgError::Unreadable(format!("`{kind}` is nothing that waits")))
 }

@@ -12,6 +12,7 @@ const MIGRATIONS: &[&str] = &[
     include_str!("schema/p1.sql"),
     include_str!("schema/p2.sql"),
     include_str!("schema/p3.sql"),
+    include_str!("schema/p4.sql"),
 ];
 
 /// Held while somebody opens; "Outr" in the first half of the number.

@@ -34,11 +34,6 @@ impl Redactor {
             } => self.texts([reason, answer].into_iter().flatten()),
             Event::MessageAdded { .. } => self.message_event(event),
             Event::RunResumed { from: _ }
-            | Event::CallWaits {
-                call: _,
-                approval: _,
-                until: _,
-            }
             | Event::TurnStarted {
                 turn: _,
                 revision: _,
@@ -60,9 +55,12 @@ impl Redactor {
             | Event::QuestionEnded { .. } => {
                 self.server_event(event);
             }
-            Event::PromptFetched { .. } | Event::ResourceRead { .. } => self.offer_event(event),
+            Event::FetchWaits { .. } | Event::PromptFetched { .. } | Event::ResourceRead { .. } => {
+                self.offer_event(event);
+            }
             Event::CallProposed { .. }
             | Event::CallPrepared { .. }
+            | Event::CallWaits { .. }
             | Event::CallDecided { .. }
             | Event::CallIntent { .. }
             | Event::CallEnded { .. }
@@ -187,20 +185,29 @@ impl Redactor {
 
     fn offer_event(&self, event: &mut Event) {
         match event {
+            Event::FetchWaits {
+                server,
+                name,
+                kind: _,
+                approval: _,
+                until: _,
+            } => self.texts([server, name]),
             Event::PromptFetched {
                 server,
                 prompt,
                 arguments,
                 asked_by,
                 rule,
+                reason,
                 error,
                 by: _,
+                approval: _,
                 outcome: _,
                 bytes: _,
                 took_ms: _,
             } => {
                 self.texts([server, prompt, asked_by]);
-                self.texts([rule, error].into_iter().flatten());
+                self.texts([rule, reason, error].into_iter().flatten());
                 *arguments = std::mem::take(arguments)
                     .into_iter()
                     .map(|(mut name, mut value)| {
@@ -214,14 +221,16 @@ impl Redactor {
                 uri,
                 asked_by,
                 rule,
+                reason,
                 error,
                 by: _,
+                approval: _,
                 outcome: _,
                 bytes: _,
                 took_ms: _,
             } => {
                 self.texts([server, uri, asked_by]);
-                self.texts([rule, error].into_iter().flatten());
+                self.texts([rule, reason, error].into_iter().flatten());
             }
             _ => {}
         }
@@ -282,6 +291,11 @@ impl Redactor {
                 self.text(rule);
                 self.texts(reason);
             }
+            Event::CallWaits {
+                call: _,
+                approval: _,
+                until: _,
+            } => {}
             _ => self.end_event(event),
         }
     }

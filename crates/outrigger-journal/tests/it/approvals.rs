@@ -1,9 +1,9 @@
-//! Calls that wait for a person: decided once, used once, and over when nobody waits any more.
+//! Calls and fetches that wait for a person: decided once, used once, and over when nobody waits any more.
 
 use jiff::{SignedDuration, Timestamp};
 use outrigger_journal::{
-    Approval, ApprovalState, AskedApproval, DecidedBy, Decision, Journal, JournalError, Run,
-    RunOptions,
+    Approval, ApprovalState, ApprovalSubject, AskedApproval, DecidedBy, Decision, Journal,
+    JournalError, Run, RunOptions,
 };
 use tokio::task::JoinSet;
 
@@ -12,8 +12,11 @@ use crate::setup::{Home, over_stores, proposed, started};
 
 over_stores! {
     what_waits_is_decided_and_used_once,
+    what_is_no_call_waits_like_one_and_is_never_remembered,
+    json_tells_what_it_is_about,
     of_many_who_decide_one_wins,
     a_late_yes_approves_nothing,
+    who_gives_up_while_it_is_written_waits_no_more,
     the_store_keeps_its_rules_whoever_writes,
     secrets_are_not_in_it,
     it_ends_with_a_program_that_is_killed,
@@ -21,7 +24,7 @@ over_stores! {
 
 fn asked(call: u32) -> AskedApproval {
     AskedApproval {
-        call,
+        subject: ApprovalSubject::Call(call),
         until: soon(),
         server: "files".to_owned(),
         identity: "files@1234".to_owned(),
@@ -32,6 +35,19 @@ fn asked(call: u32) -> AskedApproval {
         rule: "outrigger.toml:3".to_owned(),
         principal: "client".to_owned(),
         remarks: vec!["made before".to_owned(), "sends a.txt".to_owned()],
+    }
+}
+
+/// The same about a prompt or a resource.
+fn fetch(subject: ApprovalSubject, name: &str) -> AskedApproval {
+    AskedApproval {
+        subject,
+        tool: name.to_owned(),
+        raw_tool: name.to_owned(),
+        definition: String::new(),
+        arguments: "{}".to_owned(),
+        remarks: Vec::new(),
+        ..asked(0)
     }
 }
 
@@ -113,6 +129,77 @@ async fn what_waits_is_decided_and_used_once(home: Home) {
     assert_eq!(approvals.list(5).await.unwrap(), [used]);
 }
 
+async fn what_is_no_call_waits_like_one_and_is_never_remembered(home: Home) {
+    let run = home.run().await;
+    let approvals = home.journal.approvals();
+    // As many of a run as are wanted, and the same one twice.
+    let mut ids = Vec::new();
+    for (subject, name) in [
+        (ApprovalSubject::Prompt, "greet"),
+        (ApprovalSubject::Resource, "note:1"),
+        (ApprovalSubject::Resource, "note:1"),
+    ] {
+        let wanted = fetch(subject, name);
+        let id = approvals.ask(&run, wanted.clone()).await.unwrap();
+        let kept = found(&home.again(), &id).await.asked;
+        let until = kept.until;
+        assert_eq!(kept, AskedApproval { until, ..wanted });
+        ids.push(id);
+    }
+    let remembered = Decision {
+        remember: Some(("*".to_owned(), 3600)),
+        ..yes()
+    };
+    let refused = approvals.decide(&ids[0], remembered).await;
+    assert!(
+        matches!(refused, Err(JournalError::Refused { .. })),
+        "{refused:?}"
+    );
+    assert!(approvals.decide(&ids[0], yes()).await.unwrap());
+    let granted = approvals.take(&ids[0], Some("a1b2c3".to_owned())).await;
+    assert!(
+        matches!(granted, Err(JournalError::Refused { .. })),
+        "{granted:?}"
+    );
+    assert!(approvals.take(&ids[0], None).await.unwrap());
+    assert!(!approvals.take(&ids[0], None).await.unwrap(), "once");
+    approvals.close(&ids[1]);
+    assert!(!approvals.decide(&ids[1], yes()).await.unwrap());
+    let waiting = approvals.list(0).await.unwrap();
+    assert_eq!((waiting.len(), &waiting[0].id), (1, &ids[2]));
+    for sql in [
+        "UPDATE approvals SET kind = 'prompt'",
+        "UPDATE approvals SET call = 1",
+        "DELETE FROM approvals",
+    ] {
+        home.execute(sql).expect_err(sql);
+    }
+}
+
+async fn json_tells_what_it_is_about(home: Home) {
+    let run = home.run().await;
+    let call = waits(&home.journal, &run, 1).await;
+    let prompt = fetch(ApprovalSubject::Prompt, "greet");
+    let prompt = home.journal.approvals().ask(&run, prompt).await.unwrap();
+    let json = async |id: &str| {
+        let approval = found(&home.journal, id).await;
+        let json = serde_json::to_string(&approval).unwrap();
+        let (id, run) = (&approval.id, approval.run.as_str());
+        let until = approval.asked.until.to_string();
+        let json = json.replace(&until, "UNTIL").replace(run, "RUN");
+        json.replace(id, "ID")
+            .replace(&approval.at.to_string(), "AT")
+    };
+    let both = format!("{}\n{}", json(&call).await, json(&prompt).await);
+    // Programs read it.
+    insta::allow_duplicates! {
+        insta::assert_snapshot!(both, @r#"
+        {"id":"ID","run":"RUN","call":1,"until":"UNTIL","server":"files","identity":"files@1234","tool":"mcp__files__write","raw_tool":"write","definition":"ab","arguments":"{\"path\":\"a\",\"n\":1.50}","rule":"outrigger.toml:3","principal":"client","remarks":["made before","sends a.txt"],"at":"AT","state":"waiting"}
+        {"id":"ID","run":"RUN","kind":"prompt","until":"UNTIL","server":"files","identity":"files@1234","tool":"greet","raw_tool":"greet","definition":"","arguments":"{}","rule":"outrigger.toml:3","principal":"client","remarks":[],"at":"AT","state":"waiting"}
+        "#);
+    }
+}
+
 async fn of_many_who_decide_one_wins(home: Home) {
     let run = home.run().await;
     let id = waits(&home.journal, &run, 1).await;
@@ -168,6 +255,25 @@ async fn a_late_yes_approves_nothing(home: Home) {
         (ApprovalState::Declined, Some(decided))
     );
     assert!(no.closed.is_some());
+}
+
+async fn who_gives_up_while_it_is_written_waits_no_more(home: Home) {
+    let run = home.run().await;
+    let approvals = home.journal.approvals();
+    let mut asking = Box::pin(approvals.ask(&run, fetch(ApprovalSubject::Prompt, "greet")));
+    // Begun, and dropped before it has been answered.
+    let begun = std::future::poll_fn(|context| {
+        std::task::Poll::Ready(asking.as_mut().poll(context).is_pending())
+    });
+    assert!(begun.await);
+    drop(asking);
+    // After all that was sent before.
+    let later = waits(&home.journal, &run, 1).await;
+    approvals.close(&later);
+    assert!(!approvals.take(&later, None).await.unwrap());
+    let all = approvals.list(9).await.unwrap();
+    let states: Vec<_> = all.iter().map(|approval| approval.state).collect();
+    assert_eq!(states, [ApprovalState::Expired; 2]);
 }
 
 async fn the_store_keeps_its_rules_whoever_writes(home: Home) {

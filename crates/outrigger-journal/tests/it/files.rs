@@ -72,14 +72,14 @@ async fn a_newer_file_is_refused_and_left_as_it_is() {
             error,
             JournalError::TooNew {
                 found: 7,
-                known: 5,
+                known: 6,
                 ..
             }
         ),
         "{error}"
     );
     assert!(error.to_string().ends_with(
-        "has format 7; this version reads up to 5: use the newer version, or move the file aside"
+        "has format 7; this version reads up to 6: use the newer version, or move the file aside"
     ));
     assert_eq!(
         home.connection()

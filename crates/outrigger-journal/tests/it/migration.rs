@@ -1,10 +1,13 @@
-//! Files of version 1, brought up with everything in them.
+//! Files of earlier versions, brought up with everything in them.
 
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 
-use outrigger_journal::{Audit, Event, Journal, JournalError, OutcomeKind, RunId};
+use jiff::Timestamp;
+use outrigger_journal::{
+    ApprovalState, ApprovalSubject, Audit, Event, Journal, JournalError, OutcomeKind, RunId,
+};
 use rusqlite::{Connection, params};
 
 use crate::process::{self, Role, say};
@@ -172,26 +175,121 @@ async fn without_a_copy_nothing_is_brought_up() {
     is_brought_up(&path, &Journal::open(&path).unwrap(), 10).await;
 }
 
+/// As each version before this one made its files, but for its modes.
+const VERSIONS: [&str; 5] = [
+    include_str!("../../src/schema/v1.sql"),
+    include_str!("../../src/schema/v2.sql"),
+    include_str!("../../src/schema/v3.sql"),
+    include_str!("../../src/schema/v4.sql"),
+    include_str!("../../src/schema/v5.sql"),
+];
+
+/// A run that has ended, with two calls, in either store.
+pub(crate) fn begin_run() -> String {
+    format!(
+        "INSERT INTO runs (name, host, started_at, ended_at, command, workspace, version)
+         VALUES ('{RUN}', '00000000000000aa', 1800000000000000, 1800000000000009, 'serve', '/w', '0.1.0');
+         INSERT INTO calls (run, call, tool, arguments, proposed_at)
+         VALUES (1, 1, 'mcp__s__t', '{{}}', 1), (1, 2, 'mcp__s__t', '{{}}', 2)"
+    )
+}
+
+/// Two that were asked about before anything but calls was: one used and remembered, one declined.
+pub(crate) fn approvals_before() -> String {
+    "INSERT INTO approvals (id, run, call, asked_at, until, server, identity, tool, raw_tool, definition, arguments,
+         rule, principal, remarks, state, decided_at, decided_by, reason, remember, lasts, closed_at, granted)
+     VALUES
+         ('0a1b2c3d', 1, 1, 11, 1000, 's', 's@1234', 'mcp__s__t', 't', 'ab', '{\"n\":1.50}', 'outrigger.toml:3',
+          'alice', 'made before', 'used', 12, 'page', NULL, 'n=*', 3600, 13, 'a1b2c3'),
+         ('1a1b2c3d', 1, 2, 21, 1000, 's', 's@1234', 'mcp__s__t', 't', 'ab', '{}', 'outrigger.toml:3',
+          'alice', '', 'declined', 22, 'command', 'no', NULL, NULL, 23, NULL)"
+        .to_owned()
+}
+
+/// What was asked about, the latest first, and that what [`approvals_before`] says of one is all there.
+pub(crate) async fn asked_of(journal: &Journal) -> Vec<(ApprovalSubject, ApprovalState)> {
+    let all = journal.approvals().list(9).await.unwrap();
+    if let Some(used) = all.last() {
+        let kept = format!(
+            "{} {} {} {} {} {:?} {:?} {:?} {:?}",
+            used.asked.identity,
+            used.asked.tool,
+            used.asked.definition,
+            used.asked.arguments,
+            used.asked.principal,
+            used.asked.remarks,
+            used.decision
+                .as_ref()
+                .map(|decision| (decision.by.as_str(), decision.remember.clone())),
+            used.granted,
+            used.closed.map(Timestamp::as_microsecond),
+        );
+        insta::allow_duplicates! {
+            insta::assert_snapshot!(kept, @r#"s@1234 mcp__s__t ab {"n":1.50} alice ["made before"] Some(("page", Some(("n=*", 3600)))) Some("a1b2c3") Some(13)"#);
+        }
+    }
+    let each = all.iter();
+    each.map(|it| (it.asked.subject, it.state)).collect()
+}
+
 #[tokio::test]
-async fn a_file_of_the_version_before_is_brought_up() {
-    let folder = tempfile::tempdir().unwrap();
-    let path = folder.path().join("journal.db");
-    // As it was, but for what has come since.
-    Journal::open(&path).unwrap().close().await.unwrap();
-    let connection = Connection::open(&path).unwrap();
-    connection
-        .execute_batch("DROP TABLE leases; PRAGMA user_version = 4")
-        .unwrap();
-    drop(connection);
-    let journal = Journal::open(&path).unwrap();
-    assert_eq!(version(&path), 5);
-    let copy = path.with_file_name("journal.db.v4-backup");
-    assert_eq!(journal.backup(), Some(copy.as_path()));
-    let taken = journal.leases().take("lab", false).await.unwrap();
-    assert!(
-        matches!(taken, outrigger_journal::Taken::Here(_)),
-        "{taken:?}"
-    );
+async fn a_file_of_any_earlier_version_is_brought_up() {
+    for found in 1..=VERSIONS.len() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("journal.db");
+        let connection = Connection::open(&path).unwrap();
+        let make = format!(
+            "{} PRAGMA application_id = 0x4F757472; PRAGMA user_version = {found}; {};",
+            VERSIONS[..found].concat(),
+            begin_run()
+        );
+        connection.execute_batch(&make).unwrap();
+        let waits = found >= 4;
+        if waits {
+            connection.execute_batch(&approvals_before()).unwrap();
+        }
+        let rules = |connection: &Connection| {
+            let sql = "SELECT group_concat(name, ' ') FROM (SELECT name FROM sqlite_schema
+                WHERE tbl_name LIKE 'approvals%' AND name NOT LIKE 'sqlite_%' ORDER BY name)";
+            let read = |row: &rusqlite::Row<'_>| row.get::<_, Option<String>>(0);
+            connection.query_row(sql, [], read).unwrap()
+        };
+        let before = rules(&connection);
+        drop(connection);
+
+        let journal = Journal::open(&path).unwrap();
+        assert_eq!(version(&path), 6);
+        let copy = path.with_file_name(format!("journal.db.v{found}-backup"));
+        assert_eq!(journal.backup(), Some(copy.as_path()));
+        assert_eq!(version(&copy), i64::try_from(found).unwrap());
+        let taken = journal.leases().take("lab", false).await.unwrap();
+        assert!(
+            matches!(taken, outrigger_journal::Taken::Here(_)),
+            "{taken:?}"
+        );
+        let call = ApprovalSubject::Call;
+        let expected = [
+            (call(2), ApprovalState::Declined),
+            (call(1), ApprovalState::Used),
+        ];
+        let asked = asked_of(&journal).await;
+        assert_eq!(asked, &expected[..if waits { 2 } else { 0 }]);
+        let connection = Connection::open(&path).unwrap();
+        if waits {
+            assert_eq!(
+                rules(&connection),
+                before,
+                "its rules, and no table of before"
+            );
+        }
+        for sql in [
+            "UPDATE approvals SET rule = 'another' WHERE call = 1",
+            "UPDATE approvals SET state = 'approved' WHERE call = 2",
+            "DELETE FROM approvals",
+        ] {
+            assert_eq!(connection.execute(sql, []).is_err(), waits, "{sql}");
+        }
+    }
 }
 
 /// Says that it begins, opens the file, says that it is open.

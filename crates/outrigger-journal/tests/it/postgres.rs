@@ -4,6 +4,7 @@
 mod approvals;
 mod between;
 mod leases;
+mod migration;
 
 use std::time::Duration;
 

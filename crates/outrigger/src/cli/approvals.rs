@@ -13,7 +13,7 @@ pub(crate) struct ApprovalsArgs {
 
 #[derive(Debug, Subcommand)]
 pub(crate) enum ApprovalsCommand {
-    /// The calls that wait, the earliest first
+    /// The calls, prompts and resources that wait, the earliest first
     List {
         /// Also so many that do not wait any more, the latest first
         #[arg(long, short = 'n', default_value_t = 0)]
@@ -22,7 +22,7 @@ pub(crate) enum ApprovalsCommand {
         #[arg(long)]
         json: bool,
     },
-    /// All about one call
+    /// All about one
     Show {
         /// Its id, or how it begins
         id: String,
@@ -30,13 +30,13 @@ pub(crate) enum ApprovalsCommand {
         #[arg(long)]
         json: bool,
     },
-    /// Let a call run
+    /// Let a call run, or a prompt or resource be read
     Approve(ApproveArgs),
-    /// Do not let a call run
+    /// Do not let it run, or be read
     Decline {
         /// Its id, or how it begins
         id: String,
-        /// Why not, for whoever made the call
+        /// Why not, for whoever wanted it
         #[arg(long, value_name = "WORDS")]
         reason: Option<String>,
         /// As JSON
@@ -45,9 +45,9 @@ pub(crate) enum ApprovalsCommand {
     },
     /// Open the page of a gateway over HTTP in a browser, to decide there
     Open(OpenArgs),
-    /// Show each call as it comes, and ask about it where there is a terminal
+    /// Show each as it comes, and ask about it where there is a terminal
     Watch {
-        /// A line of JSON for each call, and nobody is asked
+        /// A line of JSON for each, and nobody is asked
         #[arg(long)]
         json: bool,
     },
@@ -70,7 +70,7 @@ pub(crate) struct OpenArgs {
 pub(crate) struct ApproveArgs {
     /// Its id, or how it begins
     pub(crate) id: String,
-    /// Calls to come too: alone, of this tool with exactly these arguments; `*`: with any; or KEY=GLOB, for
+    /// Calls to come too, where it is a call: alone, of this tool with exactly these arguments; `*`: with any; or KEY=GLOB, for
     /// example `path=docs/*`
     #[arg(long, value_name = "PATTERN", num_args = 0..=1, require_equals = true, default_missing_value = "")]
     pub(crate) remember: Option<String>,

@@ -1,4 +1,5 @@
-//! `outrigger approvals`: calls of a gateway's clients that wait for a person, and deciding about them.
+//! `outrigger approvals`: what clients of a gateway want and a person has to decide about: calls, prompts and
+//! resources.
 
 mod open;
 mod watch;
@@ -9,7 +10,9 @@ use std::time::Duration;
 
 use jiff::Timestamp;
 use outrigger_host::grants::{LASTS, Pattern};
-use outrigger_journal::{Approval, ApprovalState, Approvals, DecidedBy, Decision};
+use outrigger_journal::{
+    Approval, ApprovalState, ApprovalSubject, Approvals, AskedApproval, DecidedBy, Decision,
+};
 
 use crate::approver::arguments;
 use crate::cli::{ApprovalsArgs, ApprovalsCommand, ApproveArgs, Common};
@@ -66,7 +69,7 @@ async fn list(
         return screen.json(&all);
     }
     if all.is_empty() {
-        screen.say("no call waits for approval");
+        screen.say("nothing waits for approval");
     }
     for approval in &all {
         line(approval, now, screen)?;
@@ -81,12 +84,19 @@ fn line(approval: &Approval, now: Timestamp, screen: Screen) -> Result<(), Comma
     } else {
         format!("{} {}", approval.state.as_str(), visible::age(approval.at))
     };
-    let arguments = visible::folded_json_line(&asked.arguments);
+    let what = match asked.subject {
+        ApprovalSubject::Call(_) => visible::line(&asked.tool).into_owned(),
+        ApprovalSubject::Prompt | ApprovalSubject::Resource => named(asked),
+    };
+    let arguments = if asked.subject == ApprovalSubject::Resource {
+        String::new()
+    } else {
+        let arguments = visible::folded_json_line(&asked.arguments);
+        format!(" {}", visible::beginning(&arguments, 200))
+    };
     let text = format!(
-        "{} {} {} {}",
+        "{} {what}{arguments} {}",
         screen.ink(Label::Name, &approval.id),
-        visible::line(&asked.tool),
-        visible::beginning(&arguments, 200),
         screen.ink(Label::Dim, &state)
     );
     Ok(screen.line(&text, 2)?)
@@ -123,39 +133,54 @@ fn described(approval: &Approval, whole: bool) -> Vec<String> {
     let mut put = |title: &str, text: &str| {
         lines.push(format!("{title:<10} {text}"));
     };
-    let tool = format!(
-        "{} (`{}` of the server `{}`)",
-        visible::line(&asked.tool),
-        visible::line(&asked.raw_tool),
-        visible::line(&asked.server)
-    );
-    put("tool", &tool);
-    let mut title = "arguments";
-    for line in arguments::lines(&asked.arguments, whole) {
-        put(title, &line);
-        title = "";
+    let server = visible::line(&asked.server);
+    let raw = visible::line(&asked.raw_tool);
+    match asked.subject {
+        ApprovalSubject::Call(_) => {
+            let tool = visible::line(&asked.tool);
+            put(
+                "tool",
+                &format!("{tool} (`{raw}` of the server `{server}`)"),
+            );
+        }
+        ApprovalSubject::Prompt | ApprovalSubject::Resource => {
+            let kind = asked.subject.kind();
+            put(kind, &format!("`{raw}` of the server `{server}`"));
+        }
+    }
+    if asked.subject != ApprovalSubject::Resource {
+        let mut title = "arguments";
+        for line in arguments::lines(&asked.arguments, whole) {
+            put(title, &line);
+            title = "";
+        }
     }
     for remark in &asked.remarks {
         put("note", &visible::line(remark));
     }
     put("asked by", &visible::line(&asked.rule));
-    let call = format!(
-        "{} of {}, wanted by {}",
-        asked.call,
-        approval.run,
-        visible::line(&asked.principal)
-    );
-    put("call", &call);
-    put(
-        "definition",
-        &asked.definition.chars().take(16).collect::<String>(),
-    );
+    let (run, by) = (&approval.run, visible::line(&asked.principal));
+    match asked.subject.call() {
+        Some(call) => {
+            put("call", &format!("{call} of {run}, wanted by {by}"));
+            let definition: String = asked.definition.chars().take(16).collect();
+            put("definition", &definition);
+        }
+        None => put("run", &format!("{run}, wanted by {by}")),
+    }
     put(
         "since",
         &approval.at.strftime("%F %H:%M:%S UTC").to_string(),
     );
     put("state", &state(approval));
     lines
+}
+
+/// A prompt or resource, for a sentence.
+fn named(asked: &AskedApproval) -> String {
+    let name = visible::line(&asked.raw_tool);
+    let server = visible::line(&asked.server);
+    format!("{} `{name}` of {server}", asked.subject.kind())
 }
 
 /// How far it has come, and what was decided.
@@ -190,7 +215,7 @@ fn state(approval: &Approval) -> String {
 
 async fn find(approvals: &Approvals, id: &str) -> Result<Approval, CommandError> {
     approvals.find(id).await?.ok_or_else(|| {
-        let error = format!("no call waits or waited as `{}`", visible::line(id));
+        let error = format!("nothing waits or waited as `{}`", visible::line(id));
         CommandError::usage(error).hint("`outrigger approvals` lists those that wait")
     })
 }
@@ -245,6 +270,14 @@ async fn decline(
 
 /// What was typed about calls to come, as far as it can be judged before it is meant.
 fn checked(pattern: &str, approval: &Approval) -> Result<(), CommandError> {
+    let subject = approval.asked.subject;
+    if subject.call().is_none() {
+        let kind = subject.kind();
+        let error = format!("a {kind} is allowed once: nothing can be said about those to come");
+        return Err(
+            CommandError::usage(error).hint("approve it without `--remember`, or write a rule")
+        );
+    }
     Pattern::typed(pattern, &approval.asked.arguments)
         .map(drop)
         .map_err(|error| CommandError::usage(visible::line(&error.to_string()).into_owned()))
@@ -273,12 +306,14 @@ async fn decide(
 
 /// What came of a decision, in a line.
 fn told(approval: &Approval) -> String {
-    let call = format!(
-        "call {} of {} (`{}`)",
-        approval.asked.call,
-        approval.run,
-        visible::line(&approval.asked.tool)
-    );
+    let asked = &approval.asked;
+    let call = match asked.subject.call() {
+        Some(call) => {
+            let (run, tool) = (&approval.run, visible::line(&asked.tool));
+            format!("call {call} of {run} (`{tool}`)")
+        }
+        None => format!("the {}", named(asked)),
+    };
     let granted = approval.granted.as_deref().map(|id| {
         format!(
             "; calls like it are granted as `{}`, see `outrigger grants`",

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use async_trait::async_trait;
 use outrigger_connect::{Asker, Elicitation};
-use outrigger_host::approve::{Answer, Approver, Question};
+use outrigger_host::approve::{Answer, Approver, FetchQuestion, Question};
 use outrigger_host::config::HookSettings;
 use outrigger_host::hooks::{Heard, HookRunner};
 use outrigger_host::questions::{Completion, Respondent, Response, SamplingRequest};
@@ -55,6 +55,11 @@ impl Approver for Watched<dyn Approver> {
         };
         self.recorder.add(Line::with(Kind::Approval, &approval));
         answer
+    }
+
+    // What clients fetch is not made again by a replay.
+    async fn ask_fetch(&self, question: FetchQuestion<'_>) -> Answer {
+        self.inner.ask_fetch(question).await
     }
 }
 

@@ -1,7 +1,9 @@
 //! What waits for a person, when the answer of the database is lost.
 
 use jiff::{SignedDuration, Timestamp};
-use outrigger_journal::{ApprovalState, AskedApproval, DecidedBy, Decision, Journal, RunOptions};
+use outrigger_journal::{
+    ApprovalState, ApprovalSubject, AskedApproval, DecidedBy, Decision, Journal, RunOptions,
+};
 use outrigger_testkit::postgres::{name_of, server};
 
 use super::between::Between;
@@ -21,7 +23,7 @@ async fn a_change_whose_answer_was_lost_counts_as_made() {
     let approvals = journal.approvals();
     let text = |text: &str| text.to_owned();
     let asked = AskedApproval {
-        call: 1,
+        subject: ApprovalSubject::Call(1),
         until: Timestamp::now() + SignedDuration::from_mins(10),
         server: text("files"),
         identity: text("files@1234"),

@@ -1,12 +1,10 @@
-//! Leases, when the answer of the database is lost, and in a database of the version before.
-
-use std::time::Duration;
+//! Leases, when the answer of the database is lost.
 
 use outrigger_journal::{Event, Journal, OutcomeKind, RunOptions, Taken};
 use outrigger_testkit::postgres::{name_of, server};
 
 use super::between::Between;
-use super::{LONG, cut, place, sql, verified};
+use super::{LONG, cut, place, verified};
 use crate::setup::{end, intent, proposed, started};
 
 fn instead() -> Event {
@@ -74,28 +72,4 @@ async fn a_lease_outlives_a_connection() {
     cut(&url);
     one.release(&fence, false).await.unwrap();
     assert!(matches!(two.take("lab", true).await.unwrap(), Taken::Here(fence) if fence.token == 2));
-}
-
-#[tokio::test]
-async fn a_database_of_the_version_before_is_brought_up() {
-    let url = server().database();
-    let make = format!(
-        "CREATE SCHEMA outrigger; CREATE TABLE outrigger.format (version INTEGER NOT NULL);
-         INSERT INTO outrigger.format VALUES (2); SET search_path = outrigger; {} {}",
-        include_str!("../../../src/postgres/schema/p1.sql"),
-        include_str!("../../../src/postgres/schema/p2.sql"),
-    );
-    server().sql(name_of(&url), &make).unwrap();
-    sql(
-        &url,
-        "INSERT INTO hosts (name, replica) VALUES ('00000000000000aa', 'old');
-         INSERT INTO runs (name, host, started_at, command, workspace, version)
-         VALUES ('20261130-094210-3f9a', '00000000000000aa', 1800000000000000, 'ask', '/w', '0.1.0')",
-    );
-    let place = place(&url, Duration::ZERO);
-    let journal = Journal::open_in(&place).unwrap();
-    assert_eq!(sql(&url, "SELECT version FROM format"), "3");
-    assert_eq!(journal.runs(9).await.unwrap().len(), 1);
-    let taken = journal.leases().take("lab", false).await.unwrap();
-    assert!(matches!(taken, Taken::Here(_)), "{taken:?}");
 }

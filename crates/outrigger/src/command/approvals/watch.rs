@@ -1,5 +1,5 @@
-//! `outrigger approvals watch`: each call as it comes, and a question about it where somebody can be
-//! asked. A call that has gone meanwhile is told of, and its question with it.
+//! `outrigger approvals watch`: each call, prompt and resource as it comes, and a question about it where
+//! somebody can be asked. What has gone meanwhile is told of, and its question with it.
 
 use std::collections::HashSet;
 use std::time::Duration;
@@ -18,6 +18,8 @@ use crate::{session, visible};
 const LOOK: Duration = Duration::from_millis(500);
 
 const PROMPT: &str = "Run it? [y]es, [a]lways, [l]ater, [n]o (or say why not): ";
+/// What is allowed once.
+const ONCE: &str = "Let it be read? [y]es, [l]ater, [n]o (or say why not): ";
 const WHICH: &str = "Always for which arguments? Enter: exactly these; `*`: any; or KEY=GLOB, for example path=docs/*: ";
 
 pub(super) async fn run(
@@ -32,7 +34,7 @@ pub(super) async fn run(
         screen,
     };
     if !as_json {
-        screen.say("watching for calls that wait for approval; Ctrl-C ends it");
+        screen.say("watching for what waits for approval; Ctrl-C ends it");
     }
     tokio::select! {
         ended = watch.follow() => ended,
@@ -73,7 +75,7 @@ impl Watch<'_> {
         }
     }
 
-    /// Shows a call, and asks about it; false when nobody is there any more.
+    /// Shows what waits, and asks about it; false when nobody is there any more.
     async fn take(&self, approval: &Approval) -> Result<bool, CommandError> {
         let screen = self.screen;
         if self.as_json {
@@ -81,7 +83,9 @@ impl Watch<'_> {
             screen.data(&format!("{}\n", visible::json(&line)))?;
             return Ok(true);
         }
-        let heading = screen.talk(Label::Warn, "A call waits for approval:");
+        let subject = approval.asked.subject;
+        let heading = format!("A {} waits for approval:", subject.kind());
+        let heading = screen.talk(Label::Warn, &heading);
         screen.insist(format_args!("\n{heading}"));
         for line in described(approval, false) {
             screen.insist(format_args!("  {line}"));
@@ -116,8 +120,9 @@ impl Watch<'_> {
     }
 
     async fn ask(&self, approval: &Approval) -> Said {
+        let calls = approval.asked.subject.call().is_some();
         loop {
-            self.screen.prompt(PROMPT);
+            self.screen.prompt(if calls { PROMPT } else { ONCE });
             let Some(line) = self.keyboard.line().await else {
                 return Said::End;
             };
@@ -133,6 +138,13 @@ impl Watch<'_> {
                 "l" | "later" => return Said::Later,
                 "y" | "yes" => decision(true, None),
                 "n" | "no" => decision(false, None),
+                "a" | "always" if !calls => {
+                    let kind = approval.asked.subject.kind();
+                    self.screen.insist(format_args!(
+                        "a {kind} is allowed once; nothing is said about it yet"
+                    ));
+                    continue;
+                }
                 "a" | "always" => match self.pattern(approval).await {
                     None => return Said::End,
                     Some(pattern) => Decision {

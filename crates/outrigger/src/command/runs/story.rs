@@ -83,12 +83,15 @@ fn of_server(event: &Event) -> Option<String> {
 
 fn of_offer(event: &Event) -> Option<String> {
     Some(match event {
+        Event::FetchWaits { .. } => return of_decision(event),
         Event::PromptFetched {
             server,
             prompt,
             asked_by,
             by,
             rule,
+            approval,
+            reason,
             outcome,
             error,
             bytes,
@@ -96,7 +99,13 @@ fn of_offer(event: &Event) -> Option<String> {
             ..
         } => fetched(
             &format!("server {server}: prompt `{prompt}`"),
-            (asked_by, *by, rule.as_deref()),
+            (
+                asked_by,
+                decision(
+                    (*by, rule.as_deref()),
+                    (approval.as_deref(), reason.as_deref()),
+                ),
+            ),
             (*outcome, error.as_deref()),
             (*bytes, *took_ms),
         ),
@@ -106,13 +115,21 @@ fn of_offer(event: &Event) -> Option<String> {
             asked_by,
             by,
             rule,
+            approval,
+            reason,
             outcome,
             error,
             bytes,
             took_ms,
         } => fetched(
             &format!("server {server}: resource `{uri}`"),
-            (asked_by, *by, rule.as_deref()),
+            (
+                asked_by,
+                decision(
+                    (*by, rule.as_deref()),
+                    (approval.as_deref(), reason.as_deref()),
+                ),
+            ),
             (*outcome, error.as_deref()),
             (*bytes, *took_ms),
         ),
@@ -123,19 +140,34 @@ fn of_offer(event: &Event) -> Option<String> {
 /// A prompt or resource that somebody wanted: what, who and why, how it ended, how much it was.
 fn fetched(
     what: &str,
-    (asked_by, by, rule): (&str, Option<DecidedBy>, Option<&str>),
+    (asked_by, decided): (&str, String),
     (outcome, error): (OutcomeKind, Option<&str>),
     (bytes, took_ms): (u64, u64),
 ) -> String {
-    let decided = match (by, rule) {
-        (Some(by), Some(rule)) => format!(", decided by {} ({rule})", who(by)),
-        _ => String::new(),
-    };
     let end = match error {
         Some(error) => format!("{}: {error}", outcome.as_str()),
         None => format!("{bytes} bytes in {}", seconds(took_ms)),
     };
     format!("{what} for a {asked_by}{decided}: {end}")
+}
+
+/// Who had the last word about a prompt or resource, where, and with what words.
+fn decision(
+    (by, rule): (Option<DecidedBy>, Option<&str>),
+    (approval, reason): (Option<&str>, Option<&str>),
+) -> String {
+    let Some((by, rule)) = by.zip(rule) else {
+        return String::new();
+    };
+    let waited = approval.map(|approval| format!(" as `{approval}`"));
+    // The words of a no are told with how it ended.
+    let why = reason.filter(|_| by == DecidedBy::Nobody);
+    format!(
+        ", decided by {}{} ({rule}{})",
+        who(by),
+        waited.unwrap_or_default(),
+        why.map(|why| format!("; {why}")).unwrap_or_default()
+    )
 }
 
 fn of_turn(event: &Event) -> Option<String> {
@@ -352,6 +384,16 @@ fn of_decision(event: &Event) -> Option<String> {
             until,
         } => format!(
             "call {call}: waits for a person as `{approval}`, until {}",
+            until.strftime("%H:%M:%S UTC")
+        ),
+        Event::FetchWaits {
+            server,
+            kind,
+            name,
+            approval,
+            until,
+        } => format!(
+            "server {server}: {kind} `{name}` waits for a person as `{approval}`, until {}",
             until.strftime("%H:%M:%S UTC")
         ),
         Event::CallDecided {

@@ -1,5 +1,7 @@
 //! Calls that wait until a person decides, with another program.
 
+mod fetches;
+
 use serde_json::{Value, json};
 
 use super::principals::{Somebody, principal};
@@ -18,11 +20,11 @@ fn repeat(words: &str) -> Value {
     json!({ "name": "lab__repeat", "arguments": { "text": words } })
 }
 
-/// The call that waits, as soon as one does.
+/// What waits, as soon as something does.
 #[track_caller]
 fn waiting(place: &Place) -> Value {
     let mut waiting = Value::Null;
-    until("a call waits", || {
+    until("something waits", || {
         waiting = place.json(&["approvals", "list", "--json"])[0].clone();
         waiting.is_object()
     });

@@ -113,6 +113,19 @@ fn a_fetch_that_policy_asks_about_is_asked_of_the_client() {
         "{got}"
     );
     assert_eq!(line.end(), 0);
+    // One record of each, of who had the last word.
+    let events = place.events();
+    let of = |kind: &str| {
+        let kind = format!(r#""type":"{kind}""#);
+        let lines = events.lines().filter(|line| line.contains(&kind));
+        lines
+            .map(|line| line.contains(r#""by":"client""#))
+            .collect::<Vec<_>>()
+    };
+    assert_eq!(
+        (of("resource_read"), of("prompt_fetched")),
+        (vec![true, true], vec![true])
+    );
 
     let mut line = Line::start(&place, &["serve"]);
     line.begin("2025-11-25", json!({}));

@@ -64,7 +64,8 @@ impl<'a> Somebody<'a> {
 
     /// A request of the modern era whose answer is not waited for.
     pub(crate) fn begin(&self, method: &str, params: Value) -> BufReader<TcpStream> {
-        let name = match params["name"].as_str() {
+        let subject = params["name"].as_str().or(params["uri"].as_str());
+        let name = match subject {
             Some(name) => format!("Mcp-Name: {name}\r\n"),
             None => String::new(),
         };

@@ -210,7 +210,7 @@ fn the_page_of_approvals_is_there_before_anybody_has_come() {
     let cookie = cookie.split(';').next().unwrap();
     let shown = get("/approvals", cookie);
     assert_eq!(shown.status, 200, "{shown:?}");
-    assert!(shown.body.contains("No call waits for you."), "{shown:?}");
+    assert!(shown.body.contains("Nothing waits for you."), "{shown:?}");
     assert_eq!(get("/approvals/other", cookie).status, 404);
 }
 
@@ -258,7 +258,7 @@ fn a_principal_sees_from_elsewhere_what_is_its_own() {
         assert!(!own.contains(words), "{words}: {own}");
     }
     let own = get("/", Some(&bob)).body;
-    assert!(own.contains("No call of yours waits."), "{own}");
+    assert!(own.contains("Nothing of yours waits."), "{own}");
     let (_, ended) = own.split_once("Ended last").unwrap();
     assert!(ended.contains("keep"), "{ended}");
     assert!(!own.contains("alice") && !own.contains(&id), "{own}");
