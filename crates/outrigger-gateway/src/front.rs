@@ -73,7 +73,7 @@ pub(crate) async fn approve(flight: &Flight, words: &str) -> Answer {
             "properties": {
                 "decision": {
                     "type": "string",
-                    "title": "Run it?",
+                    "title": "Is it allowed?",
                     "enum": ["approve", "decline"],
                 },
             },

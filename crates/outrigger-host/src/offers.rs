@@ -17,7 +17,7 @@ use std::fmt::Write as _;
 use std::sync::Arc;
 use std::time::Duration;
 
-use outrigger_connect::{Connection, Followed, Offer, Reference, ServerName, Updates};
+use outrigger_connect::{Connection, Followed, MaySend, Offer, Reference, ServerName, Updates};
 use tokio::sync::watch;
 use tokio_util::sync::CancellationToken;
 
@@ -52,7 +52,7 @@ pub(crate) fn reaches(tool: &CatalogTool) -> bool {
 }
 
 /// A request by hand.
-#[derive(Debug, Clone, Default)]
+#[derive(Clone, Default)]
 pub struct ByHand {
     /// Somebody sits at the terminal: typing it is a yes where a rule asks.
     pub attended: bool,
@@ -63,6 +63,8 @@ pub struct ByHand {
     pub cancel: CancellationToken,
     /// Instead of the server's own deadline.
     pub deadline: Option<Duration>,
+    /// Asked directly before anything of it is sent to the server; after a no nothing is.
+    pub may_send: Option<MaySend>,
 }
 
 /// A resource that is followed.

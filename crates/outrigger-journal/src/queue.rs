@@ -220,6 +220,19 @@ mod tests {
     }
 
     #[test]
+    fn what_nobody_waits_for_is_taken_whenever_it_comes() {
+        // While the writer still looks by itself, and when it does not any more.
+        for pause in [LINGER / 5, LINGER * 10] {
+            let queue = Arc::<Queue>::default();
+            let read = Arc::clone(&queue);
+            let reading = thread::spawn(move || read.next(None));
+            thread::sleep(pause);
+            queue.push(line(1));
+            assert_eq!(taken(reading.join().unwrap()), [1]);
+        }
+    }
+
+    #[test]
     fn it_tells_the_time_and_its_end() {
         let queue = Queue::default();
         assert!(matches!(queue.next(Some(Instant::now())), Next::Time));

@@ -107,13 +107,14 @@ impl Session {
         let known = core.clients.enter(Arc::clone(&flight));
         let cancel = core.abort.child_token();
         let (done, ended) = oneshot::channel();
-        let (host, given_up) = (core.host(), cancel.clone());
+        let (host, given_up, pass) = (core.host(), cancel.clone(), self.pass().clone());
         core.tasks.spawn(async move {
             let by = ByHand {
                 attended: false,
                 client: Some(known.number),
                 cancel: given_up,
                 deadline: None,
+                may_send: Some(Arc::new(move || !pass.is_over())),
             };
             let fetched = known.make(Box::pin(make(&host, &wanted, &by))).await;
             drop((known, slot));

@@ -91,11 +91,16 @@ impl Queue {
         })
     }
 
-    /// What was decided about this one, as of a moment ago.
-    async fn decided(&self, run: &Run, id: &str) -> Result<Option<Approval>, JournalError> {
+    /// What was decided about this one, as of a moment ago, or `now`.
+    async fn decided(
+        &self,
+        run: &Run,
+        id: &str,
+        now: bool,
+    ) -> Result<Option<Approval>, JournalError> {
         let mut looked = self.looked.lock().await;
         let old = looked.at.is_none_or(|at| at.elapsed() >= LOOK);
-        if old {
+        if old || now {
             looked.decided = self.approvals.decided(run.id()).await?;
             looked.at = Some(Instant::now());
         }
@@ -115,7 +120,7 @@ impl Waiting<'_> {
         loop {
             // Before what was decided is looked for, so that nothing is decided after the last look.
             let over = Timestamp::now() > self.until;
-            match self.queue.decided(self.about.run(), &self.id).await {
+            match self.queue.decided(self.about.run(), &self.id, over).await {
                 Ok(Some(approval)) => return self.heard(&approval).await,
                 Ok(None) if over => {
                     let patience = self.patience.as_secs();

@@ -55,8 +55,8 @@ pub struct GatewaySettings {
     pub max_connections: Setting<usize>,
     /// How long the servers of a principal that does nothing are kept.
     pub idle: Setting<Duration>,
-    /// Who is asked where a rule asks, one after the other until somebody answers; with none left, the
-    /// call is refused. The client alone by default.
+    /// Who is asked where a rule asks, one after the other until somebody answers; with none left, what
+    /// was wanted is refused. The client alone by default.
     pub approvals: Setting<Vec<ApprovalWay>>,
     /// How long something waits in the queue. 10 minutes by default.
     pub approval_timeout: Setting<Duration>,

@@ -171,6 +171,8 @@ pub(super) fn start(
     let mut launch = launch.clone();
     let handlers = launch.clerk.handlers(recipe.answers);
     launch.connector = launch.connector.with_handlers(handlers);
+    let (name, told) = (recipe.name().clone(), launch.clone());
+    let fault = move |failure| failed(&name, failure, &told);
     let running = Arc::new(Running::new(recipe, state));
     let life = Life {
         running: Arc::clone(&running),
@@ -178,12 +180,12 @@ pub(super) fn start(
         eager: when == When::Now,
     };
     match when {
-        When::Now => running.live(life.run()),
+        When::Now => running.live(life.run(), fault),
         When::Wanted => {
             life.list_what_is_known();
-            running.live(life.run_when_wanted());
+            running.live(life.run_when_wanted(), fault);
         }
-        When::Artifacts => running.live(life.run_after(artifacts.clone())),
+        When::Artifacts => running.live(life.run_after(artifacts.clone()), fault),
     }
     running
 }

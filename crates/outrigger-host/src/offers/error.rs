@@ -90,12 +90,14 @@ pub enum OfferError {
         reason: Option<String>,
     },
     /// A rule asks, and nobody is there.
-    #[error("{what} was not fetched: {rule} asks, and nobody is there to answer")]
+    #[error("{what} was not fetched: {rule} asks, and nobody is there to answer{}", because(reason.as_deref()))]
     NobodyToAsk {
         /// What was wanted.
         what: String,
         /// The rule.
         rule: String,
+        /// Why nobody has answered, where somebody was asked.
+        reason: Option<String>,
     },
     /// A rule asks, and a person says no.
     #[error("{what} was not fetched: a person declined it{}", because(reason.as_deref()))]

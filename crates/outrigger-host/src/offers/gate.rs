@@ -222,6 +222,7 @@ impl Host {
             return Err(OfferError::NobodyToAsk {
                 what: wanted.words(),
                 rule: "no permitted call is about it; the host".to_owned(),
+                reason: None,
             });
         }
         let by = ByHand {
@@ -348,7 +349,7 @@ impl Host {
             }
         };
         let reach = match allowed {
-            Ok(()) => self.ready(wanted.server).await,
+            Ok(()) => self.had_again(wanted, by).await,
             Err(refusal) => Err(refusal),
         };
         match reach {
@@ -359,6 +360,17 @@ impl Host {
                 Err(refusal)
             }
         }
+    }
+
+    /// The server of what was allowed, started where it has stopped meanwhile, unless that is given up.
+    async fn had_again(&self, wanted: Wanted<'_>, by: &ByHand) -> Result<InReach, OfferError> {
+        let _in_use = self.using(wanted.server);
+        let what = || wanted.words();
+        tokio::select! {
+            () = by.cancel.cancelled() => return Err(OfferError::GivenUp { what: what() }),
+            () = self.started(wanted.server) => {}
+        }
+        self.ready(wanted.server).await
     }
 
     /// Asks whoever approves for clients.
@@ -392,7 +404,8 @@ impl Host {
             Some((true, by, reason)) => (by, reason, Ok(())),
             Some((false, DecidedBy::Nobody, why)) => {
                 let rule = rule.clone();
-                let nobody = OfferError::NobodyToAsk { what, rule };
+                let reason = why.clone();
+                let nobody = OfferError::NobodyToAsk { what, rule, reason };
                 (DecidedBy::Nobody, why, Err(nobody))
             }
             Some((false, by, reason)) => {
@@ -486,7 +499,7 @@ impl Host {
 
 fn options(ready: &Ready, by: &ByHand) -> CallOptions {
     CallOptions {
-        may_send: ready.last_look(None),
+        may_send: ready.last_look(by.may_send.clone()),
         cancel: by.cancel.clone(),
         deadline: by.deadline,
         caller: by.client,

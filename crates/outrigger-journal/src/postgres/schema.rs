@@ -1,6 +1,6 @@
 //! The tables, and their versions. A new version is one more entry in [`MIGRATIONS`]; all missing ones
-//! are applied in one transaction. One host at a time brings them up, and older programs that are
-//! using the database meanwhile find a version that they do not know with their next write.
+//! are applied in one transaction. One host at a time brings them up. Programs of the version before that are
+//! using the database meanwhile go on, so what a version adds is optional for who does not know it.
 
 use sqlx::{AssertSqlSafe, Connection as _, Executor as _, PgConnection, Row as _};
 

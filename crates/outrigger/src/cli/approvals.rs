@@ -70,8 +70,8 @@ pub(crate) struct OpenArgs {
 pub(crate) struct ApproveArgs {
     /// Its id, or how it begins
     pub(crate) id: String,
-    /// Calls to come too, where it is a call: alone, of this tool with exactly these arguments; `*`: with any; or KEY=GLOB, for
-    /// example `path=docs/*`
+    /// Calls to come too, where it is a call: alone, of this tool with exactly these arguments; `*`:
+    /// with any; or KEY=GLOB, for example `path=docs/*`
     #[arg(long, value_name = "PATTERN", num_args = 0..=1, require_equals = true, default_missing_value = "")]
     pub(crate) remember: Option<String>,
     /// How long that is remembered: `8h`, `7d` [default: 30 days]

@@ -57,10 +57,9 @@ async fn prompt(
             return list(host, args, screen).await;
         };
         let by = ByHand {
-            client: None,
             attended: screen.can_ask(),
             cancel: cancel.clone(),
-            deadline: None,
+            ..ByHand::default()
         };
         let server = address::server(server)?;
         let text = host.get_prompt(&server, name, &arguments, &by).await?;

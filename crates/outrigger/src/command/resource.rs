@@ -65,10 +65,10 @@ async fn resource(
         })
     });
     let by = ByHand {
-        client: None,
         attended: screen.can_ask(),
         cancel: cancel.clone(),
         deadline: deadline.transpose()?,
+        ..ByHand::default()
     };
     let work = async |session: &Session| {
         let host = &session.host;

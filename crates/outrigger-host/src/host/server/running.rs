@@ -1,9 +1,11 @@
 //! A server that runs for one host or for several: what it is, where it stands, what it offers, and who
 //! holds it. It ends when the last of them lets go.
 
+use std::panic::AssertUnwindSafe;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
+use futures::FutureExt as _;
 use outrigger_connect::{ServerName, ServerSpec};
 use tokio::sync::watch;
 use tokio_util::sync::CancellationToken;
@@ -99,15 +101,23 @@ impl Running {
         self.demand.say();
     }
 
-    /// Lives in a task of its own. A fault of ours in it sets the server aside: without it nobody would look
-    /// after the server, and its state would be the last one for ever.
-    pub(super) fn live(self: &Arc<Self>, life: impl Future<Output = ()> + Send + 'static) {
+    /// Lives in a task of its own. A fault of ours in it leads to what `failed` says of it: nobody looks after
+    /// the server any more, and its state would be the last one for ever.
+    pub(super) fn live(
+        self: &Arc<Self>,
+        life: impl Future<Output = ()> + Send + 'static,
+        failed: impl FnOnce(Failure) -> ServerState + Send + 'static,
+    ) {
         let running = Arc::clone(self);
         self.tasks.spawn(async move {
-            let lived = tokio::spawn(Box::pin(life)).await;
-            if lived.is_err_and(|error| error.is_panic()) {
+            // Nothing of it is used again.
+            if AssertUnwindSafe(Box::pin(life))
+                .catch_unwind()
+                .await
+                .is_err()
+            {
                 running.publish(None);
-                running.is(ServerState::Quarantined(Arc::new(Failure::fault())));
+                running.is(failed(Failure::fault()));
             }
         });
         self.tasks.close();
@@ -251,13 +261,14 @@ mod tests {
     #[tokio::test]
     async fn a_life_that_panics_leaves_its_server_set_aside() {
         let panicking = running();
-        panicking.live(async { panic!("as a test has it") });
+        let failed = |failure| ServerState::Quarantined(Arc::new(failure));
+        panicking.live(async { panic!("as a test has it") }, failed);
         panicking.tasks.wait().await;
         let state = panicking.watch().borrow().clone();
         let why = state.why_missing().unwrap();
         assert!(why.contains("a fault of its own"), "{why}");
         let ending = running();
-        ending.live(async {});
+        ending.live(async {}, failed);
         ending.tasks.wait().await;
         let state = ending.watch();
         assert!(matches!(*state.borrow(), ServerState::Starting));

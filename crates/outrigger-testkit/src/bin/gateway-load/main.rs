@@ -1,9 +1,9 @@
 //! Many clients before one gateway for a while, with servers behind it that are killed, hang and flood.
 //!
 //! `gateway-load OUTRIGGER SECONDS [CLIENTS [SEED]]`: prints what was measured, and fails when a call was lost or made
-//! twice, when memory grew, when something panicked or when a process was left. Each call has a text of its own, so the count of every server,
-//! the ledger of the gateway and what each client was told are held against one another. As
-//! `gateway-load __server KIND FILE` it is one of the servers.
+//! twice, when memory grew, when something panicked or when a process was left. Each call has a text of its own, so
+//! the count of every server, the ledger of the gateway and what each client was told are held against one another.
+//! As `gateway-load __server KIND FILE` it is one of the servers.
 //! Leaves out: how fast it is; that is for benchmarks.
 #![allow(
     clippy::disallowed_methods,

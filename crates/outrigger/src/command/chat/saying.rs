@@ -75,10 +75,9 @@ impl Chat {
 
     fn by_hand(&self, cancel: &CancellationToken) -> ByHand {
         ByHand {
-            client: None,
             attended: self.screen.can_ask(),
             cancel: cancel.clone(),
-            deadline: None,
+            ..ByHand::default()
         }
     }
 

@@ -159,6 +159,9 @@ fn decision(
     let Some((by, rule)) = by.zip(rule) else {
         return String::new();
     };
+    // Whoever decided elsewhere did not decide about what waited.
+    let in_queue = matches!(by, DecidedBy::Command | DecidedBy::Page | DecidedBy::Nobody);
+    let approval = approval.filter(|_| in_queue);
     let waited = approval.map(|approval| format!(" as `{approval}`"));
     // The words of a no are told with how it ended.
     let why = reason.filter(|_| by == DecidedBy::Nobody);

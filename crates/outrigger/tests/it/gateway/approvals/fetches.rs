@@ -1,5 +1,6 @@
 //! Prompts and resources that wait until a person decides, as calls do.
 
+use outrigger_journal::{DecidedBy, Decision, Journal};
 use rexpect::session::PtySession;
 use serde_json::{Value, json};
 
@@ -181,27 +182,16 @@ fn a_resource_that_is_declined_is_not_read() {
 }
 
 #[test]
-fn what_nobody_waits_for_any_more_is_not_fetched() {
-    let (place, log) = shelf("approvals = ['client', 'queue']\napproval_timeout = '3s'");
+fn what_its_client_gives_up_is_not_fetched() {
+    let (place, log) = shelf("approvals = ['client', 'queue']");
     let mut line = client(&place);
-    // Its client has given it up.
     let sent = line.send("resources/read", json!({ "uri": NOTE }));
     let waits = waiting(&place);
     line.tell("notifications/cancelled", json!({ "requestId": sent }));
     is_over(&place, &waits);
     let late = place.run(&["approvals", "approve", id(&waits)]);
     assert_eq!(late.code, 1, "{late:?}");
-    // Nobody has decided in time.
-    let refused = line.ask("prompts/get", greet());
-    let words = refused["error"]["message"].as_str().unwrap();
-    assert!(
-        words.contains("nobody is there to answer") && words.contains("`gateway.approvals`"),
-        "{words}"
-    );
-    assert_eq!(
-        log.of("resources/read").len() + log.of("prompts/get").len(),
-        0
-    );
+    assert_eq!(log.of("resources/read").len(), 0);
     assert_eq!(line.end(), 0);
     let given_up = recorded(&place, "resource_read");
     let error = given_up[0]["error"].as_str().unwrap();
@@ -209,8 +199,23 @@ fn what_nobody_waits_for_any_more_is_not_fetched() {
         error.contains("given up before anybody decided"),
         "{given_up:?}"
     );
+}
+
+#[test]
+fn what_nobody_decides_about_in_time_is_not_fetched() {
+    let (place, log) = shelf("approvals = ['client', 'queue']\napproval_timeout = '1s'");
+    let mut line = client(&place);
+    let refused = line.ask("prompts/get", greet());
+    let words = refused["error"]["message"].as_str().unwrap();
+    assert!(
+        words.contains("nobody is there to answer: nobody decided within 1 s")
+            && words.contains("`gateway.approvals`"),
+        "{words}"
+    );
+    assert_eq!(log.of("prompts/get").len(), 0);
+    assert_eq!(line.end(), 0);
     let run = place.last_run();
-    assert!(run.contains("nobody decided within 3 s"), "{run}");
+    assert!(run.contains("nobody decided within 1 s"), "{run}");
 }
 
 #[test]
@@ -225,13 +230,59 @@ fn its_server_may_be_stopped_while_it_waits() {
             .iter()
             .any(|line| line.contains("shelf_server"))
     });
+    let before = log.of("initialize").len();
     good(place.run(&["approvals", "approve", id(&waits)]));
     let read = line.wait(sent);
     assert_eq!(
         read["result"]["contents"][0]["text"], "Milk, bread.\n",
         "{read}"
     );
-    assert_eq!(log.of("initialize").len(), 2);
+    assert_eq!(log.of("initialize").len(), before + 1);
+    assert_eq!(line.end(), 0);
+}
+
+#[test]
+fn its_server_is_waited_for_after_a_yes() {
+    let (place, log) = shelf("approvals = ['queue']");
+    let mut line = client(&place);
+    let wanted = [NOTE, "note:///escape"].map(|uri| {
+        line.send("resources/read", json!({ "uri": uri }));
+        let waits = || place.json(&["approvals", "list", "--json"]);
+        let of = |waits: &Value| {
+            let mut all = waits.as_array().unwrap().iter();
+            all.find(|one| one["tool"] == uri).cloned()
+        };
+        until("it waits", || of(&waits()).is_some());
+        of(&waits()).unwrap()
+    });
+    until("its server is gone", || {
+        let mut all = place.processes().into_iter();
+        !all.any(|line| line.contains("shelf_server"))
+    });
+    let queue = Journal::open(&place.journal()).unwrap().approvals();
+    let decision = Decision {
+        allowed: true,
+        by: DecidedBy::Command,
+        reason: None,
+        remember: None,
+    };
+    // The second while the server is being started for the first, mostly.
+    let runtime = tokio::runtime::Runtime::new().unwrap();
+    for waits in &wanted {
+        runtime
+            .block_on(queue.decide(id(waits), decision.clone()))
+            .unwrap();
+    }
+    // In whatever order they come.
+    let mut answers: Vec<Value> = Vec::new();
+    while answers.len() < wanted.len() {
+        let message: Value = serde_json::from_str(&line.line()).unwrap();
+        answers.extend(message.get("id").is_some().then_some(message));
+    }
+    for answer in &answers {
+        assert!(answer["result"].is_object(), "{answer}");
+    }
+    assert_eq!(log.of("resources/read").len(), 2);
     assert_eq!(line.end(), 0);
 }
 
