@@ -160,7 +160,7 @@ fn decision(
         return String::new();
     };
     // Whoever decided elsewhere did not decide about what waited.
-    let in_queue = matches!(by, DecidedBy::Command | DecidedBy::Page | DecidedBy::Nobody);
+    let in_queue = matches!(by, DecidedBy::Command | DecidedBy::Page);
     let approval = approval.filter(|_| in_queue);
     let waited = approval.map(|approval| format!(" as `{approval}`"));
     // The words of a no are told with how it ended.
