@@ -175,13 +175,8 @@ fn it_goes_to_who_wants_it_and_is_never_there_twice() {
 
     // One that ends lets go at once.
     drop(one);
-    let begun = Instant::now();
+    assert!(!all.holder().starts_with("replica one,"));
     let last = fence(&call(&two, "lab__who"));
-    assert!(
-        begun.elapsed() < Duration::from_secs(TERM),
-        "{:?}",
-        begun.elapsed()
-    );
     assert!(last >= second, "{last}");
     drop(two);
     assert_eq!(all.holder(), "");
@@ -309,7 +304,7 @@ fn what_waited_for_a_slot_while_it_was_away_is_not_sent() {
     let with = fs::read_to_string(&file).unwrap();
     fs::write(&file, with.replace("single = true", one_at_a_time)).unwrap();
     let one = served(&all.one);
-    let back = std::thread::scope(|scope| {
+    std::thread::scope(|scope| {
         let napping = scope.spawn(|| nap(&one, 1));
         until("it naps", || all.log.text().contains("\"nap\""));
         let waiting = scope.spawn(|| call(&one, "lab__who"));
@@ -321,17 +316,19 @@ fn what_waited_for_a_slot_while_it_was_away_is_not_sent() {
         // Nobody takes it, and it does not run out by itself.
         all.sql("UPDATE leases SET expires_at = now() + interval '1 hour'");
         one.poke("-CONT");
-        let back = Instant::now();
         is_refused(&waiting.join().unwrap());
         napping.join().unwrap();
-        back
     });
     assert!(!all.log.text().contains("\"who\""), "{}", all.log.text());
     assert_eq!(all.ends()[1], "not_sent true", "{:?}", all.ends());
-    // What was lost by its own clock alone was let go, so it is there to be had again.
-    assert_eq!(fence(&call(&one, "lab__who")), 2);
-    let waited = back.elapsed();
-    assert!(waited < Duration::from_secs(TERM), "{waited:?}");
+    // What was lost by its own clock alone was let go, so it is there to be had again, once what ran under it
+    // has ended.
+    let mut again = Value::Null;
+    until("it is had again", || {
+        again = call(&one, "lab__who");
+        !text(&again).contains("this program was away for too long")
+    });
+    assert_eq!(fence(&again), 2);
     never_twice(&all.log);
     drop(one);
     all.verified();
