@@ -184,6 +184,13 @@ impl ApprovalSubject {
         }
     }
 
+    /// Why nothing can be said with a yes about those to come; `None` where it can.
+    pub fn only_once(self) -> Option<String> {
+        let kind = self.kind();
+        let words = || format!("a {kind} is allowed once: nothing can be said about those to come");
+        self.call().is_none().then(words)
+    }
+
     /// What is stored with this word.
     pub(crate) fn stored(kind: &str, call: Option<u32>) -> Option<Self> {
         match (kind, call) {

@@ -221,14 +221,19 @@ mod tests {
 
     #[test]
     fn what_nobody_waits_for_is_taken_whenever_it_comes() {
-        // While the writer still looks by itself, and when it does not any more.
-        for pause in [LINGER / 5, LINGER * 10] {
+        // While the writer still looks by itself, mostly, and when it does not any more.
+        for rests in [false, true] {
+            let far = Instant::now() + Duration::from_secs(30);
             let queue = Arc::<Queue>::default();
             let read = Arc::clone(&queue);
-            let reading = thread::spawn(move || read.next(None));
-            thread::sleep(pause);
+            let reading = thread::spawn(move || read.next(Some(far)));
+            let waits = |looks: Option<Instant>| looks.is_some() && (!rests || looks == Some(far));
+            while !waits(queue.lock().looks) {
+                thread::yield_now();
+            }
             queue.push(line(1));
             assert_eq!(taken(reading.join().unwrap()), [1]);
+            assert!(Instant::now() < far, "it was not woken");
         }
     }
 

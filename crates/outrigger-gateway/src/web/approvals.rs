@@ -363,20 +363,13 @@ impl Wanted {
             Ok(_) => return bad(UNKNOWN.to_owned()),
             Err(error) => return bad(error.to_string()),
         };
-        let subject = approval.asked.subject;
-        match &self.remember {
-            Some(_) if subject.call().is_none() => {
-                let kind = subject.kind();
-                return bad(format!(
-                    "a {kind} is allowed once: nothing can be said about those to come"
-                ));
+        if let Some(pattern) = &self.remember {
+            if let Some(why) = approval.asked.subject.only_once() {
+                return bad(why);
             }
-            Some(pattern) => {
-                if let Err(error) = Pattern::typed(pattern, &approval.asked.arguments) {
-                    return bad(error.to_string());
-                }
+            if let Err(error) = Pattern::typed(pattern, &approval.asked.arguments) {
+                return bad(error.to_string());
             }
-            None => {}
         }
         let decision = Decision {
             allowed: self.allowed,

@@ -107,8 +107,8 @@ pub enum OfferError {
         /// What the person said with it.
         reason: Option<String>,
     },
-    /// A rule asks, and whoever wanted it gave it up before anybody answered.
-    #[error("{what} was not fetched: it was given up before anybody decided")]
+    /// A rule asks, and whoever wanted it gave it up before anybody answered, or before its server was there again.
+    #[error("{what} was not fetched: it was given up, and nothing was sent")]
     GivenUp {
         /// What was wanted.
         what: String,

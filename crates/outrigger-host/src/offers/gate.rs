@@ -365,9 +365,11 @@ impl Host {
     /// The server of what was allowed, started where it has stopped meanwhile, unless that is given up.
     async fn had_again(&self, wanted: Wanted<'_>, by: &ByHand) -> Result<InReach, OfferError> {
         let _in_use = self.using(wanted.server);
-        let what = || wanted.words();
         tokio::select! {
-            () = by.cancel.cancelled() => return Err(OfferError::GivenUp { what: what() }),
+            () = by.cancel.cancelled() => {
+                let what = wanted.words();
+                return Err(OfferError::GivenUp { what });
+            }
             () = self.started(wanted.server) => {}
         }
         self.ready(wanted.server).await

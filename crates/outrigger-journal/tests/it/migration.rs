@@ -194,6 +194,14 @@ pub(crate) fn begin_run() -> String {
     )
 }
 
+/// Changes of what was asked about a call, of each of its columns. None is to be had.
+pub(crate) fn changes_of_what_was_asked() -> impl Iterator<Item = String> {
+    let columns = "id run kind call asked_at until server identity tool raw_tool definition arguments rule principal remarks";
+    columns
+        .split(' ')
+        .map(|column| format!("UPDATE approvals SET {column} = {column} WHERE call = 1"))
+}
+
 /// Two that were asked about before anything but calls was: one used and remembered, one declined.
 pub(crate) fn approvals_before() -> String {
     "INSERT INTO approvals (id, run, call, asked_at, until, server, identity, tool, raw_tool, definition, arguments,
@@ -282,12 +290,13 @@ async fn a_file_of_any_earlier_version_is_brought_up() {
                 "its rules, and no table of before"
             );
         }
-        for sql in [
-            "UPDATE approvals SET rule = 'another' WHERE call = 1",
+        let others = [
             "UPDATE approvals SET state = 'approved' WHERE call = 2",
             "DELETE FROM approvals",
-        ] {
-            assert_eq!(connection.execute(sql, []).is_err(), waits, "{sql}");
+        ];
+        let others = others.map(str::to_owned);
+        for sql in changes_of_what_was_asked().chain(others) {
+            assert_eq!(connection.execute(&sql, []).is_err(), waits, "{sql}");
         }
     }
 }

@@ -270,10 +270,7 @@ async fn decline(
 
 /// What was typed about calls to come, as far as it can be judged before it is meant.
 fn checked(pattern: &str, approval: &Approval) -> Result<(), CommandError> {
-    let subject = approval.asked.subject;
-    if subject.call().is_none() {
-        let kind = subject.kind();
-        let error = format!("a {kind} is allowed once: nothing can be said about those to come");
+    if let Some(error) = approval.asked.subject.only_once() {
         return Err(
             CommandError::usage(error).hint("approve it without `--remember`, or write a rule")
         );

@@ -196,7 +196,7 @@ fn what_its_client_gives_up_is_not_fetched() {
     let given_up = recorded(&place, "resource_read");
     let error = given_up[0]["error"].as_str().unwrap();
     assert!(
-        error.contains("given up before anybody decided"),
+        error.contains("it was given up, and nothing was sent"),
         "{given_up:?}"
     );
 }
